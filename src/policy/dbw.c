@@ -184,7 +184,7 @@ static void dbw_get_stat(const struct ol_policy *policy, struct ol_policy_stat *
 
 const struct ol_policy_kind ol_policy_dbw = {
 	.wants_norms = true,
-	.needs_one_shard = true,
+	.one_decides = true,
 	.fault = dbw_fault,
 	.init = dbw_init,
 	.fini = dbw_fini,
@@ -195,7 +195,7 @@ const struct ol_policy_kind ol_policy_dbw = {
 };
 
 const struct ol_policy_kind ol_policy_dbw_blind = {
-	.needs_one_shard = true,
+	.one_decides = true,
 	.fault = blind_fault,
 	.init = blind_init,
 	.fini = dbw_fini,

@@ -27,8 +27,7 @@ struct ol_policy_kind {
 	bool wants_norms; /* struct ol_update must have them */
 	bool waits_for_absent; /* a step also waits for workers that are not connected */
 	bool carries; /* OL_LATE_NEXT is for it */
-	bool needs_one_shard; /* it decides by one server's events; several servers would decide
-				 differently, and workers would wait for each other for ever */
+	bool one_decides; /* it decides by one server's events: of several shards shard 0 does */
 
 	/* The fault of its options, in the terms of struct ol_server_opts; NULL: none */
 	const char *(*fault)(const struct ol_policy_opts *opts);
@@ -80,6 +79,9 @@ OL_WAIT_MAP(X)
  * struct ol_server_opts; NULL: none
  */
 const char *ol_policy_fault(const struct ol_policy_opts *opts, uint32_t shard_count);
+
+/* ol_policy_one_decides -- of several shards shard 0 decides by this policy; opts without a fault */
+bool ol_policy_one_decides(const struct ol_policy_opts *opts);
 
 /* ol_policy_wait_for -- how many gradients the next step waits for; ol_policy_get_stat() says it too */
 uint32_t ol_policy_wait_for(const struct ol_policy *policy);

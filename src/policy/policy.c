@@ -67,11 +67,19 @@ const char *ol_policy_fault(const struct ol_policy_opts *opts, uint32_t shard_co
 		return fault;
 	if (opts->consistency != OL_CONSISTENCY_SYNC && opts->wait != OL_WAIT_ALL)
 		return "wait is for sync only";
-	if (shard_count > 1 && kind->needs_one_shard)
-		return "with several shards each server would choose a step's gradients by itself, "
-		       "and workers could wait for each other for ever: give async, or sync of all";
+	if (shard_count > 1 && opts->late != OL_LATE_DROP)
+		return "late is next or aged, which is for one shard: of several a step's gradients "
+		       "are all of one version";
 	fault = late_fault(kind, opts);
 	return fault != NULL ? fault : kind->fault(opts);
+}
+
+bool ol_policy_one_decides(const struct ol_policy_opts *opts)
+{
+	const char *fault;
+	const struct ol_policy_kind *kind = kind_of(opts, &fault);
+
+	return kind != NULL && kind->one_decides;
 }
 
 const char *ol_policy_no_fault(const struct ol_policy_opts *opts)

@@ -41,7 +41,7 @@ static void quorum_on_update(struct ol_policy *policy, const struct ol_update *u
 
 const struct ol_policy_kind ol_policy_quorum = {
 	.carries = true,
-	.needs_one_shard = true,
+	.one_decides = true,
 	.fault = ol_sync_k_fault,
 	.init = quorum_init,
 	.fini = ol_policy_no_fini,

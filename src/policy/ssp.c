@@ -56,7 +56,7 @@ static enum ol_verdict ssp_on_gradient(struct ol_policy *policy, const struct ol
 }
 
 const struct ol_policy_kind ol_policy_ssp = {
-	.needs_one_shard = true,
+	.one_decides = true,
 	.fault = ol_policy_no_fault,
 	.init = ssp_init,
 	.fini = ssp_fini,

@@ -137,7 +137,7 @@ const struct ol_policy_kind ol_policy_all = {
 
 const struct ol_policy_kind ol_policy_fixed = {
 	.carries = true,
-	.needs_one_shard = true,
+	.one_decides = true,
 	.fault = ol_sync_k_fault,
 	.init = ol_sync_k_init,
 	.fini = ol_policy_no_fini,

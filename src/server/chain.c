@@ -407,9 +407,8 @@ static uint32_t parts_make(struct ol_server *server, uint64_t version)
 
 	ol_times_order(&server->ingest.times, version);
 	for (uint32_t i = 0; i < server->ingest.batch_count; i++) {
-		const struct ol_landed *landed = &server->ingest.batch[i];
-		const struct ol_slot_state *state =
-			&server->sessions.all[landed->session].slots[landed->slot];
+		const struct ol_landed landed = server->ingest.batch[i];
+		const struct ol_slot_state *state = ol_ingest_slot(&server->ingest, landed);
 		struct ol_entry_part *part = &parts[count];
 
 		if (server->ingest.contributions[i].status != 0)
@@ -418,7 +417,9 @@ static uint32_t parts_make(struct ol_server *server, uint64_t version)
 			.seq = state->seq,
 			.base_version = state->base_version,
 			.worker = server->ingest.contributions[i].worker,
-			.slot = landed->slot,
+			.slot = ol_follow_is_orphan(landed)
+					? ol_follow_of(&server->ingest.follow, landed)->slot
+					: landed.slot,
 			.grads = state->grads,
 			.samples = state->samples,
 			.queued = state->queued,
@@ -445,6 +446,8 @@ static void batch_resolve(struct ol_server *server, uint64_t now_ns)
 		if (server->ingest.contributions[i].status != 0)
 			ol_ingest_resolve(&server->ingest, landed,
 					  server->ingest.contributions[i].status, now_ns);
+		else if (ol_follow_is_orphan(landed))
+			ol_follow_free(&server->ingest, landed);
 		else
 			server->sessions.all[landed.session].slots[landed.slot].busy = false;
 	}

@@ -175,8 +175,8 @@ static bool early_begin(struct ol_ingest *ingest)
 	struct ol_early *early = &ingest->early;
 	const uint32_t all = ol_policy_waits_for_all(ingest->policy);
 
-	if (ingest->queue_count > 0 || ingest->step_ready || ingest->store->want_norms ||
-	    early->uneven || ol_store_needs_whole(ingest->store) ||
+	if (ingest->queue_count > 0 || ingest->step_ready || ingest->follow.on ||
+	    ingest->store->want_norms || early->uneven || ol_store_needs_whole(ingest->store) ||
 	    early->spoiled == ingest->store->version + 1)
 		return false;
 	early->count = 0;

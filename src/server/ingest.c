@@ -25,9 +25,19 @@
 #include "wire/format.h"
 #include "wire/seq.h"
 
-static struct ol_slot_state *landed_slot(struct ol_ingest *ingest, struct ol_landed landed)
+struct ol_slot_state *ol_ingest_slot(const struct ol_ingest *ingest, struct ol_landed landed)
 {
+	if (ol_follow_is_orphan(landed))
+		return &ol_follow_of(&ingest->follow, landed)->state;
 	return &ingest->sessions->all[landed.session].slots[landed.slot];
+}
+
+/* The format of a landed gradient */
+static uint32_t format_of(const struct ol_ingest *ingest, struct ol_landed landed)
+{
+	if (ol_follow_is_orphan(landed))
+		return ol_follow_of(&ingest->follow, landed)->format;
+	return ingest->sessions->all[landed.session].hello.format;
 }
 
 static inline uint8_t *slot_memory(const struct ol_ingest *ingest, struct ol_landed landed)
@@ -44,6 +54,8 @@ static uint64_t payload_bytes(const struct ol_ingest *ingest, const struct ol_se
 
 const void *ol_ingest_gradient(const struct ol_ingest *ingest, struct ol_landed landed)
 {
+	if (ol_follow_is_orphan(landed))
+		return ol_follow_of(&ingest->follow, landed)->gradient;
 	return slot_memory(ingest, landed) + ol_layout_vector_bytes(&ingest->store->geo) -
 	       payload_bytes(ingest, &ingest->sessions->all[landed.session]);
 }
@@ -62,9 +74,12 @@ static void queue_put(struct ol_ingest *ingest, struct ol_landed landed)
 int ol_ingest_open(struct ol_ingest *ingest)
 {
 	size_t workers = ingest->opts->workers_max;
+	const bool decided = ol_server_decided(ingest->opts);
 	int rc;
 
 	ingest->queue_size = ingest->opts->workers_max * (ingest->opts->window + 1);
+	if (decided)
+		ingest->queue_size *= 2; /* orphans */
 	ingest->queue = calloc(ingest->queue_size, sizeof(*ingest->queue));
 	ingest->batch = calloc(workers, sizeof(*ingest->batch));
 	ingest->parked = calloc(ingest->queue_size, sizeof(*ingest->parked));
@@ -73,11 +88,14 @@ int ol_ingest_open(struct ol_ingest *ingest)
 	    ingest->contributions == NULL)
 		return -ENOMEM;
 	rc = ol_times_open(&ingest->times, ingest->queue_size);
-	return rc == 0 ? ol_early_open(&ingest->early, ingest->opts->workers_max) : rc;
+	if (rc == 0)
+		rc = ol_early_open(&ingest->early, ingest->opts->workers_max);
+	return rc == 0 ? ol_follow_open(ingest, decided) : rc;
 }
 
 void ol_ingest_close(struct ol_ingest *ingest)
 {
+	ol_follow_close(ingest);
 	ol_early_close(&ingest->early);
 	ol_times_close(&ingest->times);
 	free(ingest->contributions);
@@ -167,8 +185,12 @@ void ol_ingest_resolve(struct ol_ingest *ingest, struct ol_landed landed, int st
 		       uint64_t now_ns)
 {
 	struct ol_board *board = ingest->store->board;
-	struct ol_slot_state *state = landed_slot(ingest, landed);
+	struct ol_slot_state *state = ol_ingest_slot(ingest, landed);
 
+	if (ol_follow_is_orphan(landed)) {
+		ol_follow_free(ingest, landed);
+		return;
+	}
 	assert(state->busy && !state->owed);
 	state->status = status;
 	if (status != 0) {
@@ -234,6 +256,24 @@ static __attribute__((noinline)) bool rule_take(const struct ol_ingest *ingest,
 	return ol_rule_fault(rule, geo) == NULL && ol_rule_useless(rule, geo) == NULL;
 }
 
+/* The weights have this push already */
+static void again_resolve(struct ol_ingest *ingest, struct ol_landed landed, uint64_t now_ns)
+{
+	ol_counter_add(&ingest->store->board->duplicates, 1);
+	if (ol_follow_is_orphan(landed) || ingest->steps->answers(ingest->arg))
+		ol_ingest_resolve(ingest, landed, 0, now_ns);
+	else
+		ol_ingest_slot(ingest, landed)->busy = false; /* the tail answers it */
+}
+
+/* Its orphan was in a step that was on its way when its worker pushed it once more */
+static bool is_again(const struct ol_ingest *ingest, struct ol_landed landed)
+{
+	return ol_follow_keeps(ingest) && !ol_ingest_slot(ingest, landed)->gone &&
+	       ol_seq_contains(ol_store_applied(ingest->store, landed.session).seq,
+			       ol_ingest_slot(ingest, landed)->seq);
+}
+
 const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
 			      uint64_t now_ns)
 {
@@ -261,6 +301,7 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	state->busy = true;
 	state->seq = hdr.seq;
 	state->base_version = hdr.base_version;
+	state->ahead = hdr.ahead;
 	state->loss = hdr.loss;
 	state->samples = hdr.samples;
 	state->grads = hdr.grads;
@@ -273,27 +314,25 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	state->again = (hdr.flags & OL_PUSH_AGAIN) != 0;
 	state->mean = (hdr.flags & OL_PUSH_MEAN) != 0;
 	state->has_rule = has_rule;
+	state->gone = false;
 	ol_counter_add(&ingest->store->board->bytes_in, hdr.payload_bytes + sizeof(hdr));
 	ol_early_on_push(ingest, session, slot);
 	if (ol_seq_contains(session->last_seq, hdr.seq)) {
-		ol_counter_add(&ingest->store->board->duplicates, 1);
-		if (ingest->steps->answers(ingest->arg))
-			ol_ingest_resolve(ingest, landed, 0, now_ns);
-		else
-			state->busy = false; /* the tail answers it */
+		again_resolve(ingest, landed, now_ns);
 		return NULL;
 	}
 	assert(ingest->queue_count < ingest->queue_size);
 	session->last_seq = hdr.seq;
 	session->numbered = true;
 	ol_probe4(push_landed, ingest->opts->shard, session->worker, hdr.seq, hdr.base_version);
-	queue_put(ingest, landed);
+	if (!ingest->follow.on || !ol_follow_adopt(ingest, landed))
+		queue_put(ingest, landed);
 	ol_ingest_progress(ingest, now_ns);
 	return NULL;
 }
 
 /* Insert into the batch in worker order, so that sums are a function of the gradients alone. */
-static void batch_insert(struct ol_ingest *ingest, struct ol_landed landed)
+void ol_ingest_batch(struct ol_ingest *ingest, struct ol_landed landed)
 {
 	uint32_t at = ingest->batch_count++;
 
@@ -304,14 +343,14 @@ static void batch_insert(struct ol_ingest *ingest, struct ol_landed landed)
 	ingest->batch[at] = landed;
 }
 
-/* Remove a session's gradients from a list of `count`; the others keep their order. Returns how
- * many are left. */
+/* Remove a session's gradients from a list of `count`, but for orphans, which have none; the others keep
+ * their order. Returns how many are left. */
 static uint32_t keep_others(struct ol_landed *list, uint32_t count, uint32_t session)
 {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (list[i].session != session)
+		if (list[i].session != session || ol_follow_is_orphan(list[i]))
 			list[kept++] = list[i];
 	}
 	return kept;
@@ -320,8 +359,9 @@ static uint32_t keep_others(struct ol_landed *list, uint32_t count, uint32_t ses
 /* True if its worker has withdrawn it, even if that has pushed since */
 static bool is_withdrawn(struct ol_ingest *ingest, struct ol_landed landed)
 {
-	return ol_seq_contains(ingest->sessions->all[landed.session].withdrawn_seq,
-			       landed_slot(ingest, landed)->seq);
+	return !ol_follow_keeps(ingest) &&
+	       ol_seq_contains(ingest->sessions->all[landed.session].withdrawn_seq,
+			       ol_ingest_slot(ingest, landed)->seq);
 }
 
 /* Drop the gradients that a worker has withdrawn, as late */
@@ -360,6 +400,24 @@ static bool is_over(const struct ol_ingest *ingest, const struct ol_slot_state *
 	return state->last_version != 0 && ingest->store->version >= state->last_version;
 }
 
+/* The policy says what becomes of a gradient, or the step that another shard has made */
+static enum ol_verdict judge(struct ol_ingest *ingest, struct ol_landed landed)
+{
+	const struct ol_slot_state *state = ol_ingest_slot(ingest, landed);
+	const struct ol_arrival arrival = {
+		.base_version = state->base_version,
+		.version = ingest->store->version,
+		.now_ns = state->landed_ns,
+		.worker = landed.session,
+		.loss = state->loss,
+		.queued = state->queued,
+		.again = state->again,
+	};
+
+	return ol_follow_keeps(ingest) ? ol_follow_judge(ingest, landed)
+				       : ol_policy_on_gradient(ingest->policy, &arrival);
+}
+
 static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 {
 	/* the policy decides about the next step, so no other may be in progress */
@@ -367,36 +425,34 @@ static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 	       version_newest(ingest) == ingest->store->version) {
 		struct ol_landed landed = ingest->queue[ingest->queue_head];
 		struct ol_session *session = &ingest->sessions->all[landed.session];
-		struct ol_slot_state *state = landed_slot(ingest, landed);
-		struct ol_arrival arrival = {
-			.base_version = state->base_version,
-			.version = ingest->store->version,
-			.now_ns = state->landed_ns,
-			.worker = session->worker,
-			.loss = state->loss,
-			.queued = state->queued,
-			.again = state->again,
-		};
+		const struct ol_slot_state *state = ol_ingest_slot(ingest, landed);
 
 		if (++ingest->queue_head == ingest->queue_size)
 			ingest->queue_head = 0;
 		ingest->queue_count--;
+		if (is_again(ingest, landed)) {
+			again_resolve(ingest, landed, now_ns);
+			continue;
+		}
 		if (is_over(ingest, state)) {
 			ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
 			continue;
 		}
-		switch (ol_policy_on_gradient(ingest->policy, &arrival)) {
+		switch (judge(ingest, landed)) {
 		case OL_VERDICT_HOLD:
-			batch_insert(ingest, landed);
+			ol_ingest_batch(ingest, landed);
 			if (is_withdrawn(ingest, landed))
 				held_withdraw(ingest, session, now_ns);
 			break;
 		case OL_VERDICT_STEP:
-			batch_insert(ingest, landed);
+			ol_ingest_batch(ingest, landed);
 			ingest->step_ready = true;
 			break;
 		case OL_VERDICT_LATE:
-			ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
+			ol_ingest_resolve(ingest, landed,
+					  state->is_void && ol_follow_keeps(ingest) ? OL_E_NONFINITE
+										    : OL_E_LATE,
+					  now_ns);
 			break;
 		case OL_VERDICT_WAIT:
 			if (is_withdrawn(ingest, landed))
@@ -436,13 +492,15 @@ void ol_ingest_updated(struct ol_ingest *ingest, uint32_t count, const struct ol
 	};
 
 	ol_policy_on_update(ingest->policy, &update);
+	ingest->follow.since_ns = now_ns;
 	wait_for_show(ingest);
 	parked_requeue(ingest);
 }
 
-void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session)
+void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session, uint64_t now_ns)
 {
 	ol_policy_on_join(ingest->policy, session->worker);
+	ingest->follow.since_ns = now_ns; /* what it pushed before may be on its way again */
 	wait_for_show(ingest);
 	parked_requeue(ingest);
 }
@@ -597,7 +655,9 @@ static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *stat
 static __attribute__((noinline)) void rule_gather(struct ol_ingest *ingest, struct ol_landed landed)
 {
 	const struct ol_rule *brought =
-		ol_session_rule(&ingest->sessions->all[landed.session], landed.slot);
+		ol_follow_is_orphan(landed)
+			? ol_follow_of(&ingest->follow, landed)->rule
+			: ol_session_rule(&ingest->sessions->all[landed.session], landed.slot);
 
 	if (!ol_rule_is_news(ol_store_rule(ingest->store), brought))
 		return;
@@ -614,8 +674,8 @@ void ol_ingest_gather(struct ol_ingest *ingest)
 		      ingest->batch_count * ol_layout_vector_bytes(&ingest->store->geo));
 	for (uint32_t i = 0; i < ingest->batch_count; i++) {
 		struct ol_landed landed = ingest->batch[i];
-		const struct ol_slot_state *state = landed_slot(ingest, landed);
-		const struct ol_session *session = &ingest->sessions->all[landed.session];
+		const struct ol_slot_state *state = ol_ingest_slot(ingest, landed);
+		const uint32_t format = format_of(ingest, landed);
 		const void *grad = ol_ingest_gradient(ingest, landed);
 
 		if (state->has_rule && !state->is_void)
@@ -624,11 +684,11 @@ void ol_ingest_gather(struct ol_ingest *ingest)
 			.grad = grad,
 			.seq = state->seq,
 			.grads = state->grads,
-			.scale = scale_of(ingest, state, grad, session->hello.format),
+			.scale = scale_of(ingest, state, grad, format),
 			.weight = state->weight,
 			.is_void = state->is_void,
-			.worker = session->worker,
-			.format = (uint8_t)session->hello.format,
+			.worker = landed.session,
+			.format = (uint8_t)format,
 		};
 	}
 }
@@ -658,7 +718,7 @@ bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns)
 			ol_word_store(&ingest->store->board->first_applied_ns, now_ns);
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		const struct ol_slot_state *state = landed_slot(ingest, ingest->batch[i]);
+		const struct ol_slot_state *state = ol_ingest_slot(ingest, ingest->batch[i]);
 		int status = ingest->contributions[i].status;
 
 		if (status == 0) {
@@ -720,10 +780,13 @@ void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns)
 	ingest->steps->progress(ingest->arg, now_ns);
 	do {
 		queue_to_batch(ingest, now_ns);
-		ingest->step_ready = ingest->step_ready || ol_ingest_due_ns(ingest) <= now_ns;
+		if (!ingest->step_ready && ol_ingest_due_ns(ingest) <= now_ns)
+			ingest->step_ready = !ol_follow_is_due(ingest) || ol_follow_fill(ingest);
 	} while (ingest->step_ready && ol_turn_has_room(ingest->turn, OL_TURN_STEP) &&
 		 ingest->steps->step(ingest->arg, now_ns));
 	ol_early_progress(ingest);
+	if (ingest->follow.on)
+		ol_follow_show(ingest);
 }
 
 /* The held gradients make a step now, without another one. In a chain they may be in an entry
@@ -734,6 +797,47 @@ static void waits_changed(struct ol_ingest *ingest)
 	if (ingest->batch_count > 0 && ol_policy_ready(ingest->policy))
 		ingest->step_ready = true;
 	parked_requeue(ingest);
+}
+
+/* What waits for a step is judged anew, by what has been decided meanwhile */
+static void batch_requeue(struct ol_ingest *ingest)
+{
+	parked_requeue(ingest);
+	while (ingest->batch_count > 0) {
+		const struct ol_landed landed = ingest->batch[--ingest->batch_count];
+
+		if (!ol_follow_is_orphan(landed)) { /* for the policy it has given nothing */
+			ol_policy_on_leave(ingest->policy, landed.session);
+			ol_policy_on_join(ingest->policy, landed.session);
+		}
+		ingest->parked[ingest->parked_count++] = landed;
+		parked_requeue(ingest);
+	}
+	ingest->step_ready = false;
+}
+
+const char *ol_ingest_on_decision(struct ol_ingest *ingest, struct ol_session *session,
+				  uint64_t now_ns)
+{
+	bool news;
+	const char *fault = ol_follow_on_decision(ingest, session, now_ns, &news);
+
+	if (news)
+		batch_requeue(ingest);
+	if (fault == NULL)
+		ol_ingest_progress(ingest, now_ns);
+	return fault;
+}
+
+const char *ol_ingest_on_gone(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
+			      uint64_t now_ns)
+{
+	if (!ingest->follow.on || slot >= session->slot_count)
+		return "withdrawal of a slot that no other shard decides about";
+	session->slots[slot].gone = true;
+	parked_requeue(ingest);
+	ol_ingest_progress(ingest, now_ns);
+	return NULL;
 }
 
 void ol_ingest_on_withdraw(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns)
@@ -757,15 +861,34 @@ static void withdrawn_drop(struct ol_ingest *ingest)
 	}
 }
 
+/* The gradients of a session that is about to go are kept, as shard 0 may have taken them */
+static void session_orphan(struct ol_ingest *ingest, uint32_t index)
+{
+	parked_requeue(ingest);
+	for (uint32_t i = 0; i < ingest->queue_count; i++) {
+		struct ol_landed *landed = queue_at(ingest, ingest->queue_head + i);
+
+		if (landed->session == index && !ol_follow_is_orphan(*landed))
+			(void)ol_follow_orphan(ingest, landed);
+	}
+	for (uint32_t i = 0; i < ingest->batch_count; i++) {
+		if (ingest->batch[i].session == index && !ol_follow_is_orphan(ingest->batch[i]))
+			(void)ol_follow_orphan(ingest, &ingest->batch[i]);
+	}
+}
+
 void ol_ingest_forget(struct ol_ingest *ingest, struct ol_session *session)
 {
 	uint32_t index = (uint32_t)(session - ingest->sessions->all), kept = 0, batch_count;
+
+	if (ol_follow_keeps(ingest))
+		session_orphan(ingest, index);
 
 	ol_early_forget(ingest, session);
 	for (uint32_t i = 0; i < ingest->queue_count; i++) {
 		struct ol_landed landed = *queue_at(ingest, ingest->queue_head + i);
 
-		if (landed.session != index)
+		if (landed.session != index || ol_follow_is_orphan(landed))
 			*queue_at(ingest, ingest->queue_head + kept++) = landed;
 	}
 	ingest->queue_count = kept;

@@ -10,6 +10,8 @@
 #include "base/turn.h"
 #include "outlast_policy.h"
 #include "server/early.h"
+#include "server/follow.h"
+#include "server/options.h"
 #include "server/pins.h"
 #include "server/save.h"
 #include "server/session.h"
@@ -69,6 +71,7 @@ struct ol_ingest {
 	bool step_ready;
 	struct ol_pins pins; /* of readers */
 	struct ol_early early;
+	struct ol_follow follow;
 	struct ol_rule rule; /* that the batch brings … */
 	bool has_rule; /* … if it brings one that changes something: set by ol_ingest_gather() */
 
@@ -85,7 +88,13 @@ void ol_ingest_close(struct ol_ingest *ingest);
 const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
 			      uint64_t now_ns);
 /* ol_ingest_on_join -- a worker may push from now on */
-void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session);
+void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session, uint64_t now_ns);
+/* ol_ingest_on_decision -- a worker has written a decision. NULL; or its fault */
+const char *ol_ingest_on_decision(struct ol_ingest *ingest, struct ol_session *session,
+				  uint64_t now_ns);
+/* ol_ingest_on_gone -- shard 0 has dropped the push in a slot, its worker says. NULL; or the bell's fault */
+const char *ol_ingest_on_gone(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
+			      uint64_t now_ns);
 /* ol_ingest_on_withdraw -- drop the worker's gradients that wait for others, as late */
 void ol_ingest_on_withdraw(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns);
 /* ol_ingest_forget -- remove this session's gradients from queue, park and batch */
@@ -96,8 +105,11 @@ bool ol_ingest_waits(const struct ol_ingest *ingest);
  * the held gradients may be in an entry, with nothing left in the batch. */
 static inline uint64_t ol_ingest_due_ns(const struct ol_ingest *ingest)
 {
-	return ingest->step_ready || ingest->batch_count == 0 ? UINT64_MAX
-							      : ol_policy_due_ns(ingest->policy);
+	if (ingest->step_ready)
+		return UINT64_MAX;
+	if (ol_follow_keeps(ingest))
+		return ol_follow_due_ns(ingest);
+	return ingest->batch_count == 0 ? UINT64_MAX : ol_policy_due_ns(ingest->policy);
 }
 /* ol_ingest_progress -- make the steps that can be made, post the acks that can be posted */
 void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns);
@@ -108,6 +120,10 @@ void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns);
  * for a step that is begun early: it takes none from a reader that pins for too long */
 int ol_ingest_target(struct ol_ingest *ingest, uint64_t now_ns);
 int ol_ingest_spare(const struct ol_ingest *ingest);
+/* ol_ingest_slot -- what is known of a landed gradient; ol_ingest_batch -- it is in the next step. The batch is
+ * in worker order, so that sums are a function of the gradients alone */
+struct ol_slot_state *ol_ingest_slot(const struct ol_ingest *ingest, struct ol_landed landed);
+void ol_ingest_batch(struct ol_ingest *ingest, struct ol_landed landed);
 /* ol_ingest_gradient -- where a gradient has landed */
 const void *ol_ingest_gradient(const struct ol_ingest *ingest, struct ol_landed landed);
 /* ol_ingest_early -- steps that are begun in a snapshot */

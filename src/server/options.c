@@ -75,7 +75,7 @@ static const char *selection_check(const struct ol_server_opts *opts)
 	return NULL;
 }
 
-struct ol_policy_opts ol_server_policy_opts(const struct ol_server_opts *opts)
+static struct ol_policy_opts policy_asked(const struct ol_server_opts *opts)
 {
 	struct ol_policy_opts policy;
 	uint64_t first, count;
@@ -93,6 +93,28 @@ struct ol_policy_opts ol_server_policy_opts(const struct ol_server_opts *opts)
 	policy.late_steps = opts->late_steps;
 	policy.staleness = opts->staleness;
 	policy.lr = (double)opts->rule.lr;
+	return policy;
+}
+
+bool ol_server_decided(const struct ol_server_opts *opts)
+{
+	const struct ol_policy_opts policy = policy_asked(opts);
+
+	return opts->shard_count > 1 && opts->consistency == OL_CONSISTENCY_SYNC &&
+	       ol_policy_one_decides(&policy);
+}
+
+/* Shards that do not decide make the steps that shard 0 has made (follow.h); of ssp each gradient is one,
+ * and who is ahead waits at shard 0 */
+struct ol_policy_opts ol_server_policy_opts(const struct ol_server_opts *opts)
+{
+	struct ol_policy_opts policy = policy_asked(opts);
+
+	if (opts->shard == 0 || !ol_policy_one_decides(&policy))
+		return policy;
+	policy.consistency = OL_CONSISTENCY_ASYNC;
+	policy.wait = OL_WAIT_ALL;
+	policy.late = OL_LATE_DROP;
 	return policy;
 }
 
@@ -172,7 +194,7 @@ const char *ol_server_opts_fault(const struct ol_server_opts *opts, bool read_on
 	if (what == NULL)
 		what = selection_check(opts);
 	if (what == NULL) {
-		struct ol_policy_opts policy = ol_server_policy_opts(opts);
+		struct ol_policy_opts policy = policy_asked(opts);
 
 		what = ol_policy_fault(&policy, opts->shard_count);
 	}

@@ -17,6 +17,10 @@ enum {
 const char *ol_server_opts_fault(const struct ol_server_opts *opts, bool read_only,
 				 char why[OL_OPTS_WHY_MAX]);
 
+/* ol_server_decided -- shard 0 decides which gradients make a step of every shard */
+bool ol_server_decided(const struct ol_server_opts *opts);
+
+/* ol_server_policy_opts -- of the policy that this shard's server runs */
 struct ol_policy_opts ol_server_policy_opts(const struct ol_server_opts *opts);
 
 #endif /* OL_SERVER_OPTIONS_H */

@@ -144,7 +144,7 @@ void ol_serve_welcome(struct ol_server *server, struct ol_session *session)
 	if (!server->restoring.active && ol_session_welcome(&server->sessions, session) &&
 	    session->role == OL_ROLE_WORKER) {
 		lost_count(server, session);
-		ol_ingest_on_join(&server->ingest, session);
+		ol_ingest_on_join(&server->ingest, session, ol_clock_ns());
 	}
 }
 

@@ -72,6 +72,7 @@ static int geometry_make(const struct ol_server_opts *opts, struct ol_geometry *
 		.groups = opts->rule_groups,
 		.tensors_bytes = ol_tensors_bytes(opts->tensors),
 		.weights_bf16 = opts->weights_bf16,
+		.decided = ol_server_decided(opts),
 	};
 	if (geo->tensors_bytes < room)
 		geo->tensors_bytes = (uint32_t)ol_round_up(room, OL_LINE_BYTES);
@@ -198,7 +199,7 @@ static int xport_start(struct ol_server *server, const struct ol_geometry *geo, 
 
 	ol_xport_opts_init(&xopts);
 	xopts.conns_max = server->sessions.count + spare_conns(&server->opts);
-	xopts.doorbells_max = (server->opts.window + 1) * (2 + parts) + 4;
+	xopts.doorbells_max = (server->opts.window + 1) * (2 + parts + geo->decided) + 4;
 	if (xopts.doorbells_max < server->kind->doorbells_min)
 		xopts.doorbells_max = server->kind->doorbells_min;
 	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
@@ -464,8 +465,12 @@ static const char *on_work(struct ol_server *server, struct ol_session *session,
 		ol_session_pins(&server->sessions, session);
 		return NULL;
 	}
+	if (kind == OL_BELL_DECISION && session->role == OL_ROLE_WORKER)
+		return ol_ingest_on_decision(&server->ingest, session, now_ns);
 	if (kind != OL_BELL_WITHDRAW || session->role != OL_ROLE_WORKER)
 		return "doorbell of an unknown kind";
+	if (ol_bell_arg(imm) != 0)
+		return ol_ingest_on_gone(&server->ingest, session, ol_bell_arg(imm) - 1, now_ns);
 	ol_ingest_on_withdraw(&server->ingest, session, now_ns);
 	return NULL;
 }

@@ -64,6 +64,7 @@ enum ol_session_cookie {
 struct ol_slot_state {
 	uint64_t seq; /* of the push in it */
 	uint64_t base_version;
+	uint32_t ahead; /* struct ol_push_hdr */
 	float loss;
 	uint32_t samples;
 	uint32_t grads; /* gradients summed up in it … */
@@ -78,6 +79,7 @@ struct ol_slot_state {
 	bool again; /* it was applied, in weights that are gone */
 	bool mean; /* of its gradients; else their sum */
 	bool has_rule; /* ol_session_rule() has the one that it brings */
+	bool gone; /* its worker says that shard 0 has dropped it */
 	int status; /* once resolved: the status in the ack */
 	bool busy; /* landed, not yet acknowledged */
 	bool owed; /* resolved, ack not yet posted, as the send queue was full */

@@ -46,7 +46,7 @@ int ol_geometry_check(const struct ol_geometry *geo)
 	    geo->groups == 0 || geo->groups > OL_RULE_GROUPS_MAX ||
 	    geo->tensors_bytes > OL_TENSORS_BYTES_MAX || geo->tensors_bytes % OL_LINE_BYTES != 0 ||
 	    (geo->tensors_bytes == 0 && geo->tensors_digest != 0) || geo->weights_bf16 > 1 ||
-	    geo->reserved != 0)
+	    geo->decided > 1 || (geo->decided && geo->shard_count == 1))
 		return OL_E_GEOMETRY;
 	if (geo->consistency < OL_CONSISTENCY_ASYNC || geo->consistency > OL_CONSISTENCY_SSP)
 		return OL_E_GEOMETRY;
@@ -70,6 +70,8 @@ const char *ol_geometry_difference(const struct ol_geometry *a, const struct ol_
 		return "optimizer";
 	if (a->consistency != b->consistency)
 		return "consistency";
+	if (a->decided != b->decided)
+		return "way to make steps (of all workers, or as shard 0 decides)";
 	if (a->weights_bf16 != b->weights_bf16)
 		return "word on weights as bf16";
 	return a->groups != b->groups ? "number of groups of the rule" : NULL;

@@ -30,6 +30,8 @@
  *	4096            slot_stride     slot 0
  *	…                               slot 1 … window - 1; slot window, if the worker asked for
  *	                                one more
+ *	…               64              struct ol_decision, if shard 0 decides the job's steps; behind it
+ *	                                head, applied table, rule and tensors of another shard's snapshot
  *
  * One slot:
  *
@@ -99,7 +101,7 @@ struct ol_geometry {
 	uint32_t groups; /* of the rule, at most */
 	uint32_t tensors_bytes; /* of the table of tensors, with zeros behind it; 0: none */
 	uint32_t weights_bf16; /* 1: snapshots have the weights as bf16, too */
-	uint32_t reserved;
+	uint32_t decided; /* 1: shard 0 decides which gradients make a step of every shard */
 	uint64_t tensors_digest; /* of its text (wire/tensor.h); 0: none, or not known */
 };
 
@@ -197,10 +199,19 @@ static inline uint64_t ol_layout_slot_off(const struct ol_geometry *geo, uint32_
 	return OL_PAGE_BYTES + slot * ol_layout_slot_stride(geo);
 }
 
+/* ol_layout_decision_off -- where a worker writes a decision: behind its slots */
+static inline uint64_t ol_layout_decision_off(const struct ol_geometry *geo, uint32_t slot_count)
+{
+	return ol_layout_slot_off(geo, slot_count);
+}
+
 /* ol_layout_landing_bytes -- of a worker; an observer has slot_count 0 */
 static inline uint64_t ol_layout_landing_bytes(const struct ol_geometry *geo, uint32_t slot_count)
 {
-	return ol_layout_slot_off(geo, slot_count);
+	const uint64_t decision = OL_LINE_BYTES + ol_layout_table_bytes(geo);
+
+	return ol_layout_decision_off(geo, slot_count) +
+	       (geo->decided && slot_count > 0 ? ol_round_up(decision, OL_PAGE_BYTES) : 0);
 }
 
 /* ol_layout_entry_stride -- of a replica's ring (replication/entry.h) */

@@ -282,7 +282,7 @@ void ol_wire_accept_encode(const struct ol_wire_accept *msg, uint8_t out[OL_WIRE
 	put_u32(&cur, msg->geo.consistency);
 	put_u32(&cur, msg->geo.groups);
 	put_u32(&cur, msg->geo.tensors_bytes);
-	put_u32(&cur, msg->geo.weights_bf16);
+	put_u32(&cur, msg->geo.weights_bf16 | msg->geo.decided << 1);
 	put_u64(&cur, msg->geo.tensors_digest);
 	put_rkey(&cur, &msg->public_key);
 	put_rkey(&cur, &msg->landing_key);
@@ -298,6 +298,7 @@ int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_acc
 {
 	struct cursor cur = { .in = in, .left = in_bytes };
 	struct ol_wire_accept msg = { 0 };
+	uint32_t bits;
 
 	if (get_answer(&cur, &msg.proto) != 0)
 		return OL_E_WIRE;
@@ -313,7 +314,9 @@ int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_acc
 	msg.geo.consistency = get_u32(&cur);
 	msg.geo.groups = get_u32(&cur);
 	msg.geo.tensors_bytes = get_u32(&cur);
-	msg.geo.weights_bf16 = get_u32(&cur);
+	bits = get_u32(&cur);
+	msg.geo.weights_bf16 = bits & 1;
+	msg.geo.decided = bits >> 1; /* checked with the geometry */
 	msg.geo.tensors_digest = get_u64(&cur);
 	msg.public_key = get_rkey(&cur);
 	msg.landing_key = get_rkey(&cur);

@@ -226,10 +226,12 @@ enum ol_bell {
 	OL_BELL_WELCOME, /* server: struct ol_welcome, or ol_chain_welcome, is in the ack page */
 	OL_BELL_ENTRY, /* predecessor: ring slot arg holds the next entry */
 	OL_BELL_CHAIN_ACK, /* successor: struct ol_chain_ack is in the ack page */
-	OL_BELL_WITHDRAW, /* worker: its pushes must not wait for other workers' gradients */
+	OL_BELL_WITHDRAW, /* worker: its pushes must not wait for other workers' gradients. arg is
+			     not 0: the push in slot arg - 1 is one that shard 0 has dropped */
 	OL_BELL_PIN, /* reader: it has pinned a version, see struct ol_pin */
 	OL_BELL_ENTRY_PART, /* predecessor: the end of the next entry's payload, in ring slot
 			       ol_part_slot(), has landed from ol_part_first() on */
+	OL_BELL_DECISION, /* worker: struct ol_decision is behind its slots */
 };
 
 static inline uint32_t ol_bell_make(enum ol_bell bell, uint32_t arg)
@@ -323,7 +325,7 @@ struct ol_hello {
 	uint32_t format; /* of its gradients: enum ol_format, wire/format.h */
 	uint64_t init; /* not 0: what lies at `mirror` are the first weights that it offers, and the
 			  table of tensors; this is their digest */
-	uint32_t reserved;
+	uint32_t tag; /* of a worker's process, in the numbers of its pushes; 0: it does not say */
 	uint32_t crc; /* CRC32C of all before it */
 };
 
@@ -434,7 +436,9 @@ struct ol_push_hdr {
 	uint32_t flags; /* enum ol_push_flags */
 	float weight; /* of each of these gradients, see ol_weight_possible() */
 	uint64_t last_version; /* no step behind this version has a place for it; 0: each has */
-	uint32_t reserved;
+	uint32_t
+		ahead; /* where shard 0 decides the steps: it was computed at a version so much newer
+			   than base_version, of a server that went back; else 0 */
 	uint32_t crc; /* CRC32C of all before it */
 };
 
@@ -454,6 +458,37 @@ enum ol_push_flags {
 };
 
 static_assert(sizeof(struct ol_push_hdr) == 64, "push header is part of the wire protocol");
+
+/*
+ * THE STEP OF SEVERAL SHARDS IS DECIDED ONCE, by shard 0, where it is not one of all workers. The
+ * applied table of its snapshots is the decision: what it holds of a worker at version v + 1, and the
+ * table of v does not, is in step v + 1. Tables of one version are the same in all shards.
+ *
+ * A worker carries it: it reads head and table of the shard that is furthest, writes them behind its
+ * slots at a shard that is behind, this record in front, and rings. Any worker may, and all are
+ * alike: the table has a server's word (wire/vouch.h), and the number of its version orders it. A worker
+ * writes no other decision there before the shard has come to that version, or the connection ends; so
+ * one that is torn was not written by this library, or another one follows it.
+ *
+ * A worker pushes to shard 0 last, when all other shards have the gradient. So what shard 0 takes, the
+ * others have, even if the worker dies at that moment.
+ *
+ * Shard 0 may come back with older weights, and would decide anew what others have made already. So a
+ * worker that connects to it first tells the others of the server's founding (`founded`; older ones'
+ * decisions are void from then on), waits until their version lines show it (`decider`), and carries
+ * to shard 0 the decision of a shard that is ahead. Only then it pushes there.
+ */
+struct ol_decision {
+	uint64_t version;
+	uint64_t history; /* as struct ol_hello has it, of the shard that it comes from … */
+	uint32_t founded; /* … and the epoch in which that was founded */
+	uint32_t shard;
+	uint64_t reserved[4];
+	uint32_t table_crc; /* CRC32C of what is behind it: ol_layout_table_bytes() */
+	uint32_t crc; /* CRC32C of all before it */
+};
+
+static_assert(sizeof(struct ol_decision) == OL_LINE_BYTES, "decision is part of the wire protocol");
 
 /*
  * Credit, result and version notice in one. Record i answers slot i, and a worker reads it before
@@ -488,7 +523,8 @@ struct ol_version_line {
 	_Atomic uint64_t published;
 	_Atomic uint64_t begin[OL_SNAPSHOTS];
 	_Atomic uint64_t end[OL_SNAPSHOTS];
-	uint64_t reserved;
+	_Atomic uint64_t
+		decider; /* newest founding of shard 0 that this server knows, if that decides */
 };
 
 static_assert(sizeof(struct ol_version_line) == OL_LINE_BYTES, "version line is one line");

@@ -23,7 +23,11 @@
  * and what is computed there is late where the step is made.
  * So it is if the shard that is ahead has applied a gradient of this very process. Weights that it has
  * merely read do not count: it goes back from them.
- * It does not read again while that gradient is on its way to a shard: a second one would be of the
+ * Where shard 0 decides which gradients make a step, shards are apart for as long as its decision is on its
+ * way, and a worker that read older weights would compute what comes too late. So each pull of a worker
+ * reads the newest version that any shard has, and asks those that are behind until they have made it.
+ *
+ * Elsewhere it does not read again while that gradient is on its way to a shard: a second one would be of the
  * next step where queued gradients are.
  */
 
@@ -31,19 +35,21 @@
 #include "worker/worker_internal.h"
 
 enum {
-	APART_TRIES = 8 /* until shards that are far apart are taken as not in step */
+	APART_TRIES = 8, /* until shards that are far apart are taken as not in step */
+	WAIT_US = 50 /* until a shard that is behind is asked again */
 };
 
 void ol_even_begin(struct ol_worker *worker, bool asked)
 {
-	const bool even =
-		worker->link_count > 1 && worker->pull_span == ol_worker_all(worker) &&
-		worker->links[0].geo.consistency == OL_CONSISTENCY_SYNC &&
-		(worker->opts.observer ? worker->opts.outage != OL_OUTAGE_CONTINUE : asked);
+	const bool even = worker->link_count > 1 && worker->pull_span == ol_worker_all(worker) &&
+			  worker->links[0].geo.consistency == OL_CONSISTENCY_SYNC &&
+			  (worker->opts.observer ? worker->opts.outage != OL_OUTAGE_CONTINUE
+						 : asked || ol_worker_decided(worker));
 
 	worker->pull_even = even ? OL_EVEN_ASKS : OL_EVEN_NOT;
 	worker->pull_missed = false;
 	worker->pull_retries = 0;
+	worker->even_ns = 0;
 	/* a pull of a span takes the other shards along */
 	worker->mirrors[1 - worker->mirror].uneven = worker->pull_span != ol_worker_all(worker) &&
 						     worker->mirrors[worker->mirror].uneven;
@@ -64,12 +70,14 @@ static bool has_pushed(const struct ol_link *link, bool kept)
 	return has;
 }
 
-bool ol_even_waits(const struct ol_link *link)
+bool ol_even_waits(struct ol_link *link)
 {
-	const struct ol_worker *worker = link->worker;
+	struct ol_worker *worker = link->worker;
 
 	if (worker->opts.observer)
 		return false;
+	if (ol_worker_decided(worker))
+		return worker->even_ns != 0 && ol_worker_now(worker) < worker->even_ns;
 	/* what an outage left behind leaves with the next push, and others may wait for it */
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		if (worker->links[i].queue.count > 0)
@@ -158,13 +166,32 @@ static void states_set(struct ol_worker *worker, enum ol_read_state state)
 		worker->links[i].read_state = state;
 }
 
+/* Ask those that are behind the newest version again, soon */
+static void behind_ask(struct ol_worker *worker, uint64_t newest)
+{
+	uint64_t words[1 + 2 * OL_SNAPSHOTS];
+
+	worker->even_ns = ol_worker_now(worker) + WAIT_US * OL_NS_PER_US;
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (line_of(&worker->links[i], words) < newest)
+			worker->links[i].read_state = OL_READ_NEWEST;
+	}
+}
+
 /* All shards have said what they have: read */
 static void read_all(struct ol_worker *worker)
 {
+	const bool decided = ol_worker_decided(worker);
 	const struct said said = said_by(worker);
 	const bool far = said.newest - said.oldest >= OL_SNAPSHOTS || !worker->opts.observer;
-	const bool apart = said.back || (said.lacks && far && worker->pull_retries >= APART_TRIES);
+	const bool apart = !decided && (said.back ||
+					(said.lacks && far && worker->pull_retries >= APART_TRIES));
 
+	if (decided && said.oldest != said.newest) {
+		behind_ask(worker, said.newest);
+		return;
+	}
+	worker->even_ns = 0;
 	if (!apart && said.lacks) {
 		worker->pull_missed = true;
 		states_set(worker, OL_READ_DONE);

@@ -77,6 +77,15 @@ bool ol_keep_is_left(const struct ol_link *link, const struct ol_grad *grad)
 	       grad->adrift || (grad->reopened & bit_of(link)) != 0;
 }
 
+/* Shard 0 has decided that this is in no step: the others are told */
+static void dropped_tell(struct ol_worker *worker, struct ol_grad *grad)
+{
+	grad->dropped = true;
+	grad->drop_due = grad->open;
+	for (uint32_t i = 1; i < worker->link_count; i++)
+		worker->links[i].drops_due = true;
+}
+
 void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 {
 	struct ol_worker *worker = link->worker;
@@ -94,6 +103,9 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	grad->reopened &= ~bit_of(link);
 	grad->acks_due &= ~bit_of(link);
 	grad->unplaced &= ~bit_of(link);
+	grad->drop_due &= ~bit_of(link);
+	if (status != 0 && link->index == 0 && ol_worker_decided(worker))
+		dropped_tell(worker, grad);
 	if ((grad->timed & bit_of(link)) != 0 && status == 0)
 		ol_times_push(link, grad);
 	grad->timed &= ~bit_of(link);
@@ -406,6 +418,10 @@ static void push_again(struct ol_link *link, struct ol_grad *grad, uint32_t inde
 		return;
 	}
 	catch_up_to(link, hdr->seq);
+	if (ol_worker_decided(link->worker))
+		grad->unplaced |= bit_of(link);
+	if (grad->dropped)
+		grad->drop_due |= bit_of(link);
 	link->stat.resent += hdr->grads;
 	send_queue_insert(link, index);
 }

@@ -74,6 +74,8 @@ static void peer_on_loss(struct ol_peer *peer, bool was_live, int status, uint64
 	link->state = OL_LINK_DOWN;
 	if (!link->worker->started)
 		return;
+	if (was_live)
+		ol_carry_on_down(peer);
 	if (was_live && peer == ol_link_head(link))
 		ol_keep_on_head_down(link);
 	if (!link->stat.down) {
@@ -345,6 +347,15 @@ static void link_done(struct ol_peer *peer, const struct ol_xport_event *event, 
 		break;
 	case OL_COOKIE_BEAT:
 		ol_peer_on_beat(peer, event->status, now_ns);
+		break;
+	case OL_COOKIE_TABLE:
+		ol_carry_on_table(link->worker, (uint32_t)event->cookie, event->status);
+		break;
+	case OL_COOKIE_CARRIED:
+		ol_carry_on_written(link, (uint32_t)event->cookie);
+		break;
+	case OL_COOKIE_LINE:
+		ol_carry_on_line(link, event->status);
 		break;
 	case OL_COOKIE_STAT:
 		if ((uint32_t)event->cookie != link->worker->stat_generation)

@@ -54,6 +54,27 @@ struct ol_rule *ol_worker_rule(struct ol_worker *worker, uint32_t grad, uint32_t
 	return (struct ol_rule *)(void *)(at + index * worker->rule_bytes);
 }
 
+/* Behind the rules */
+struct ol_version_line *ol_worker_carry_line(struct ol_worker *worker, uint32_t link)
+{
+	uint8_t *at = (uint8_t *)(void *)ol_worker_rule(worker, worker->slots, 0);
+
+	return &((struct ol_version_line *)(void *)at)[link];
+}
+
+struct ol_decision *ol_worker_decision(struct ol_worker *worker)
+{
+	return (struct ol_decision *)(void *)(ol_worker_carry_line(worker, worker->link_count) + 1);
+}
+
+static uint64_t decision_bytes(const struct ol_worker *worker)
+{
+	if (!ol_worker_decided(worker))
+		return 0;
+	return (worker->link_count + 1) * sizeof(struct ol_version_line) +
+	       sizeof(struct ol_decision) + ol_layout_table_bytes(&worker->links[0].geo);
+}
+
 uint64_t ol_worker_mirrored(const struct ol_link *link)
 {
 	uint64_t vectors = link->worker->opts.mirror_state ? 1 + link->geo.state_vectors : 1;
@@ -303,7 +324,8 @@ int ol_worker_memory_start(struct ol_worker *worker)
 	worker->slots = worker->window + ol_worker_queues(worker);
 	work_bytes = hdrs_bytes(worker) + 2 * worker->link_count * sizeof(struct ol_version_line) +
 		     sizeof(struct ol_board) + worker->link_count * OL_PEERS * OL_LINE_BYTES +
-		     (uint64_t)worker->slots * worker->link_count * worker->rule_bytes;
+		     (uint64_t)worker->slots * worker->link_count * worker->rule_bytes +
+		     decision_bytes(worker);
 	rc = slab_start(worker, work_bytes, &worker->work_slab);
 	if (rc == 0 && worker->opts.observer != OL_OBSERVER_COUNTERS)
 		rc = mirrors_start(worker);

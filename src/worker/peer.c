@@ -325,6 +325,12 @@ static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo,
 		snprintf(
 			why, sizeof(why),
 			"it does not hold weights as bf16; start it with weights_bf16, or read fp32");
+	else if (geo->decided && !worker->opts.observer &&
+		 worker->opts.outage == OL_OUTAGE_CONTINUE)
+		snprintf(
+			why, sizeof(why),
+			"its steps are not of all workers, and shard 0 decides them for all shards: "
+			"no gradient can wait for a part of them; give outage wait");
 	else if (worker->coord != NULL && link->geo.param_count != 0 && differs != NULL)
 		snprintf(why, sizeof(why), "it has another %s than the others of its chain",
 			 differs);
@@ -396,6 +402,7 @@ static int hello_post(struct ol_peer *peer)
 	struct ol_hello hello = { .magic = OL_WIRE_MAGIC,
 				  .gone_seq = peer->link->gone_seq,
 				  .epoch = peer->link->epoch,
+				  .tag = worker->tag,
 				  .format = worker->opts.gradient_format };
 	int rc = worker->started ? ol_worker_memory_reg(peer->rail) : 0;
 

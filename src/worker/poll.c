@@ -29,9 +29,9 @@ enum {
 
 static bool links_busy(const struct ol_link *link)
 {
-	return link->send_count > 0 || link->withdraw_due || link->read_state == OL_READ_NEWEST ||
-	       link->read_state == OL_READ_DATA || link->read_state == OL_READ_CHECK ||
-	       link->state == OL_LINK_DOWN || link->pinned;
+	return link->send_count > 0 || link->withdraw_due || link->drops_due ||
+	       link->read_state == OL_READ_NEWEST || link->read_state == OL_READ_DATA ||
+	       link->read_state == OL_READ_CHECK || link->state == OL_LINK_DOWN || link->pinned;
 }
 
 static bool lives_on(const struct ol_worker *worker)
@@ -136,6 +136,8 @@ static int poll_once(struct ol_worker *worker)
 			link_progress(link);
 		ol_link_act_on_ends(link, worker->now_ns);
 	}
+	if (worker->started && ol_worker_decided(worker))
+		ol_carry_progress(worker);
 	if (lives_on(worker) && worker->started)
 		outage_progress(worker);
 	if (worker->flush_op != NULL)
@@ -189,6 +191,8 @@ int ol_worker_poll(struct ol_worker *worker)
 /* The longest sleep: lost servers are dialled, and heartbeats read, in sleep too */
 static uint64_t sleep_max_ns(const struct ol_worker *worker)
 {
+	if (ol_worker_decided(worker) && (!worker->introduced || worker->even_ns != 0))
+		return OL_NS_PER_MS;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		const struct ol_link *link = &worker->links[i];
 

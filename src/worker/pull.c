@@ -543,11 +543,7 @@ void ol_line_read(const struct ol_version_line *line, uint64_t words[1 + 2 * OL_
 	}
 }
 
-/*
- * Take the newest version from the line. False: its words are not of one moment, and the next read
- * must not rely on them, as it would wait for ever for a version that does not exist.
- */
-static bool line_learn(struct ol_link *link, const uint64_t *words)
+bool ol_line_learn(struct ol_link *link, const uint64_t *words)
 {
 	uint64_t version = ol_published_version(words[0]);
 	uint32_t snapshot = ol_published_snapshot(words[0]);
@@ -568,7 +564,7 @@ void ol_pull_on_read(struct ol_link *link, int status)
 	if (status != 0 || link->worker->pull_op == NULL)
 		return; /* the connection goes down and ends the pull; or the pull has ended */
 	ol_line_read(ol_worker_line(link->worker, link->index), words);
-	known = line_learn(link, words);
+	known = ol_line_learn(link, words);
 	switch (link->read_state) {
 	case OL_READ_NEWEST_POSTED:
 		if (known && link->worker->pull_even != OL_EVEN_NOT) {
@@ -649,7 +645,7 @@ void ol_pull_on_newest(struct ol_link *link, int status)
 	if (status != 0)
 		return;
 	ol_line_read(ol_worker_line(worker, worker->link_count + link->index), words);
-	(void)line_learn(link, words);
+	(void)ol_line_learn(link, words);
 }
 
 const float *ol_weights(const struct ol_worker *worker, uint64_t *ret_version)

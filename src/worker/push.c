@@ -54,6 +54,8 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 		grad->reopened = 0;
 		grad->timed = 0;
 		grad->adrift = false;
+		grad->dropped = false;
+		grad->drop_due = 0;
 		grad->is_void = false;
 		grad->looked = worker->links[0].geo.param_count;
 		grad->op = NULL;
@@ -472,6 +474,8 @@ int ol_push_span_sized(struct ol_worker *worker, float *data, uint64_t first, ui
 	if (!ol_worker_is_mine(worker))
 		return OL_E_THREAD;
 	span = ol_worker_span(worker, first, count);
+	if (span != ol_worker_all(worker) && span != 0 && ol_worker_decided(worker))
+		return -EOPNOTSUPP;
 	return span != 0 ? sized_push(worker, data, span, info, info_bytes, op) : -EINVAL;
 }
 
@@ -481,8 +485,20 @@ int ol_push_span_sized(struct ol_worker *worker, float *data, uint64_t first, ui
  */
 static bool leaves_at_once(const struct ol_worker *worker, uint64_t bytes)
 {
+	if (ol_worker_decided(worker)) /* shard 0 waits until the others have it */
+		return false;
 	return worker->zero_copy ||
 	       (bytes > 0 && bytes + sizeof(struct ol_push_hdr) <= worker->caps.inline_max);
+}
+
+/* The version is the server's newest: what a gradient was computed at beyond it is kept in hdr->ahead */
+static void base_clamp(struct ol_push_hdr *hdr, uint64_t version)
+{
+	const uint64_t base = hdr->base_version + hdr->ahead;
+	const uint64_t ahead = base > version ? base - version : 0;
+
+	hdr->ahead = ahead < UINT32_MAX ? (uint32_t)ahead : UINT32_MAX;
+	hdr->base_version = base - ahead;
 }
 
 /*
@@ -506,7 +522,9 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 
 	/* epoch of this connection; a server that went back does not know a newer base version */
 	hdr->epoch = ol_link_head(link)->epoch;
-	if (hdr->base_version > link->version)
+	if (ol_worker_decided(worker))
+		base_clamp(hdr, link->version);
+	else if (hdr->base_version > link->version)
 		hdr->base_version = link->version;
 	ol_record_seal(hdr);
 	if (bytes > 0) {
@@ -688,17 +706,55 @@ int ol_withdraw(struct ol_worker *worker)
 	for (uint32_t i = 0; i < worker->link_count && rc == 0; i++) {
 		struct ol_link *link = &worker->links[i];
 
+		if (i > 0 && ol_worker_decided(worker))
+			break; /* what shard 0 drops, the others are told */
 		link->withdraw_due = ol_link_pushes(link) && !link->withdrew;
 		ol_push_progress(link);
 	}
 	return rc;
 }
 
+/* May this push go now? To shard 0, if that decides, only once all others have the gradient */
+static bool may_send(const struct ol_link *link, uint32_t index)
+{
+	const struct ol_worker *worker = link->worker;
+	const uint64_t others = ol_worker_all(worker) & ~UINT64_C(1);
+
+	if (link->index != 0 || !ol_worker_decided(worker))
+		return true;
+	return worker->introduced && (worker->grads[index].unplaced & others) == 0;
+}
+
+/* Tell the shard which of the pushes that it has were dropped by shard 0 */
+static void send_drops(struct ol_link *link)
+{
+	struct ol_worker *worker = link->worker;
+	const uint64_t bit = UINT64_C(1) << link->index;
+	struct ol_xport_write write = { .flags = OL_XPORT_DOORBELL };
+
+	link->drops_due = false;
+	for (uint32_t i = 0; i < worker->slots; i++) {
+		struct ol_grad *grad = &worker->grads[i];
+
+		if ((grad->drop_due & grad->acks_due & bit) == 0) /* else it goes behind the push */
+			continue;
+		write.imm = ol_bell_make(OL_BELL_WITHDRAW, i + 1);
+		if (worker->ops->post_write(ol_link_head(link)->dial.conn, &write) == 0)
+			grad->drop_due &= ~bit;
+		else
+			link->drops_due = true;
+	}
+}
+
 void ol_push_progress(struct ol_link *link)
 {
 	while (link->send_count > 0 && ol_link_pushes(link)) {
 		uint32_t index = link->send_queue[link->send_head];
-		int rc = send_one(link, index);
+		int rc;
+
+		if (!may_send(link, index))
+			return;
+		rc = send_one(link, index);
 
 		/* a full queue is tried again at the next poll; a broken one is about to be
 		 * reported */
@@ -707,9 +763,12 @@ void ol_push_progress(struct ol_link *link)
 		if (rc != 0)
 			return;
 		link->worker->grads[index].acks_due |= UINT64_C(1) << link->index;
+		link->drops_due = link->drops_due || link->worker->grads[index].dropped;
 		link->send_head = (link->send_head + 1) % OL_SLOTS_MAX;
 		link->send_count--;
 	}
+	if (link->drops_due && ol_link_pushes(link))
+		send_drops(link);
 	if (link->withdraw_due && link->send_count == 0 && ol_link_pushes(link))
 		send_withdraw(link);
 }
@@ -733,6 +792,28 @@ void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status)
 	ol_op_done(worker, op, 0, 0);
 }
 
+/*
+ * A push that is to be sent again, and is not sent yet, may be acknowledged: where shard 0 decides the steps, a
+ * head keeps what its worker's last connection brought, and takes it when it is decided. True: it is sent no
+ * more
+ */
+static bool unsent_take(struct ol_link *link, uint32_t index)
+{
+	const struct ol_grad *grad = &link->worker->grads[index];
+	uint32_t kept = 0;
+
+	if (!ol_worker_decided(link->worker) || (grad->open >> link->index & 1) == 0)
+		return false;
+	for (uint32_t i = 0; i < link->send_count; i++) {
+		const uint32_t other = link->send_queue[(link->send_head + i) % OL_SLOTS_MAX];
+
+		if (other != index)
+			link->send_queue[(link->send_head + kept++) % OL_SLOTS_MAX] = other;
+	}
+	link->send_count = kept;
+	return true;
+}
+
 void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 {
 	struct ol_link *link = peer->link;
@@ -745,8 +826,9 @@ void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 		return;
 	grad = &worker->grads[slot];
 	memcpy(&ack, (const struct ol_ack *)peer->dial.acks->addr + slot, sizeof(ack));
-	if (!ol_record_whole(&ack) || ack.epoch != peer->epoch || (grad->acks_due & bit) == 0 ||
-	    ack.seq != ol_worker_hdr(worker, slot, link->index)->seq)
+	if (!ol_record_whole(&ack) || ack.epoch != peer->epoch ||
+	    ack.seq != ol_worker_hdr(worker, slot, link->index)->seq ||
+	    ((grad->acks_due & bit) == 0 && !unsent_take(link, slot)))
 		return; /* not an answer to this push */
 	if (peer == link->reader)
 		ol_link_learn_version(link, ack.version, ack.snapshot);

@@ -214,6 +214,16 @@ struct ol_link {
 	bool read_local; /* this shard's server is gone: the pull gives the last weights */
 	bool pinned;
 	bool asking; /* for ol_newest(): a read of the version line is in flight */
+
+	/* Decisions: carry.c */
+	uint64_t carried; /* newest version whose decision was written to this shard … */
+	uint64_t again_ns; /* … and when it may be written again */
+	uint32_t introduced; /* the founding of shard 0 that this shard was told of */
+	uint32_t decider; /* the one that it knows, as its line says … */
+	uint64_t ordered; /* … and the newest version in that */
+	uint64_t line_ns; /* when the line may be read again */
+	bool lined; /* a read of it is in flight */
+	bool drops_due; /* it is to be told of pushes that shard 0 has dropped */
 };
 
 /* A gradient buffer: slot i of every shard. */
@@ -234,6 +244,8 @@ struct ol_grad {
 	uint64_t unplaced; /* sent ones that are not locally complete */
 	uint64_t kept; /* applied, but in no mirror of this worker yet */
 	uint64_t reopened; /* open ones that were applied by a server, which then lost them */
+	bool dropped; /* shard 0 decides the steps, and has dropped it … */
+	uint64_t drop_due; /* … which these shards are to be told */
 	bool adrift; /* a shard has dropped its part, or its server is gone: no op waits for the
 			other parts */
 	bool is_void; /* it holds a NaN or an infinity: all shards drop it */
@@ -271,6 +283,27 @@ struct ol_reopen {
 	uint64_t wait_ns; /* back-off */
 	uint64_t opened_ns; /* when one was opened again; 0: never */
 	bool quiet; /* the transport's log lines say nothing new */
+};
+
+/* A decision on its way from one shard to others: carry.c */
+enum ol_carry_state {
+	OL_CARRY_IDLE,
+	OL_CARRY_ASK, /* a read of the version line is to be posted, to choose a version … */
+	OL_CARRY_ASKS, /* … and is */
+	OL_CARRY_TABLE, /* a read of the table is to be posted … */
+	OL_CARRY_LINE, /* … or of the version line behind it */
+	OL_CARRY_READS, /* both are posted */
+	OL_CARRY_WRITES, /* it is here */
+};
+
+struct ol_carry {
+	enum ol_carry_state state;
+	uint32_t number; /* distinguishes completions of this one from those of the one before */
+	uint64_t after; /* the version carried is the oldest behind this one that is there */
+	uint32_t from; /* shard … */
+	uint32_t snapshot; /* … and where the version lies there */
+	uint64_t to; /* shards that it is still to be written to, a bit each … */
+	uint64_t busy; /* … and those whose write is not complete */
 };
 
 /* How fast new versions come, as far as waits for one have seen */
@@ -364,6 +397,10 @@ struct ol_worker {
 	uint32_t rule_serial; /* counts its changes; 0: none */
 	uint64_t rule_bytes; /* room for one, in work_slab */
 
+	struct ol_carry carry; /* where shard 0 decides the steps … */
+	bool introduced; /* … and pushes may go there */
+	uint64_t even_ns; /* when a pull asks shards that are behind again; 0: at once */
+
 	struct ol_sampler push_sampler, pull_sampler;
 	struct ol_pace pace;
 	uint32_t stat_generation;
@@ -386,6 +423,9 @@ enum ol_cookie {
 	OL_COOKIE_STAT, /* arg: stat_generation */
 	OL_COOKIE_PROBE, /* the server is reachable */
 	OL_COOKIE_BEAT, /* its heartbeat was read */
+	OL_COOKIE_TABLE, /* arg: carry.number */
+	OL_COOKIE_CARRIED, /* the same */
+	OL_COOKIE_LINE, /* a shard says whether it knows shard 0 */
 };
 
 static inline uint64_t ol_cookie_make(enum ol_cookie kind, uint32_t arg)
@@ -535,6 +575,10 @@ static inline struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32
 	return &hdrs[grad * worker->link_count + link];
 }
 struct ol_version_line *ol_worker_line(struct ol_worker *worker, uint32_t link);
+/* ol_worker_decision -- the decision that is carried, with the table behind it; ol_worker_carry_line -- what is read
+ * of a shard meanwhile; link_count: of the shard that it comes from */
+struct ol_decision *ol_worker_decision(struct ol_worker *worker);
+struct ol_version_line *ol_worker_carry_line(struct ol_worker *worker, uint32_t link);
 /* ol_worker_rule -- where the rule lies that the push in a slot brings to a shard */
 struct ol_rule *ol_worker_rule(struct ol_worker *worker, uint32_t grad, uint32_t link);
 struct ol_board *ol_worker_board(struct ol_worker *worker);
@@ -673,13 +717,27 @@ int ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq);
  * no news, and may be of a history that was given up: a push that was made again since is kept */
 void ol_keep_on_pull(struct ol_worker *worker, uint64_t read);
 
+/* carry.c: decisions of shard 0 about steps */
+/* ol_worker_decided -- shard 0 decides the job's steps, and this worker carries its decisions */
+static inline bool ol_worker_decided(const struct ol_worker *worker)
+{
+	return worker->links[0].geo.decided != 0 && worker->opts.observer == 0;
+}
+void ol_carry_progress(struct ol_worker *worker);
+/* ol_carry_on_down -- a connection that was live is lost */
+void ol_carry_on_down(const struct ol_peer *peer);
+void ol_carry_on_table(struct ol_worker *worker, uint32_t number, int status);
+void ol_carry_on_written(struct ol_link *link, uint32_t number);
+void ol_carry_on_line(struct ol_link *link, int status);
+
 /* even.c: one version of all shards */
 /* ol_even_begin -- decide whether the pull that begins is even; asked: its caller wants it so */
 void ol_even_begin(struct ol_worker *worker, bool asked);
 /* ol_even_give_up -- a shard's last weights do, as its server is gone: the others' newest */
 void ol_even_give_up(struct ol_worker *worker);
-/* ol_even_waits -- a gradient is on its way to this shard, and may make the others' step there */
-bool ol_even_waits(const struct ol_link *link);
+/* ol_even_waits -- a gradient is on its way to this shard, and may make the others' step there; or the shard is
+ * not to be asked again yet */
+bool ol_even_waits(struct ol_link *link);
 /* ol_even_known -- the newest version of a shard was asked for, and has come */
 void ol_even_known(struct ol_link *link);
 /* ol_even_answered -- a shard has answered, or is given up: if it was the last one, read */
@@ -749,6 +807,9 @@ void ol_pull_pin(struct ol_link *link);
 void ol_pull_check(struct ol_worker *worker);
 /* ol_line_read -- the words of a version line, each read once: published, begins, ends */
 void ol_line_read(const struct ol_version_line *line, uint64_t words[1 + 2 * OL_SNAPSHOTS]);
+/* ol_line_learn -- take the newest version from these words. False: they are not of one moment, and the next
+ * read must not rely on them, as it would wait for ever for a version that does not exist */
+bool ol_line_learn(struct ol_link *link, const uint64_t *words);
 void ol_pull_on_read(struct ol_link *link, int status);
 void ol_pull_on_newest(struct ol_link *link, int status);
 void ol_pull_fail(struct ol_worker *worker, int status);

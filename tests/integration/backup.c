@@ -369,12 +369,8 @@ static void what_cannot_be_is_refused(void)
 	opts = good;
 	opts.shard_count = 2;
 	opts.param_count = 4096;
-	check_refused(&opts, "workers could wait for each other for ever");
-	opts.wait = OL_WAIT_QUORUM;
-	check_refused(&opts, "workers could wait for each other for ever");
-	opts.wait = OL_WAIT_ALL;
-	opts.consistency = OL_CONSISTENCY_SSP;
-	check_refused(&opts, "workers could wait for each other for ever");
+	opts.late = OL_LATE_NEXT;
+	check_refused(&opts, "late is next or aged, which is for one shard");
 	opts = good;
 	opts.consistency = OL_CONSISTENCY_SSP;
 	check_refused(&opts, "wait is for sync");

@@ -20,6 +20,7 @@
 #include "sim/world/rival.h"
 #include "sim/world/rule.h"
 #include "sim/world/saved.h"
+#include "sim/world/turns.h"
 
 enum {
 	SHARD_FLOATS = 1024, /* but for the last */
@@ -683,6 +684,8 @@ static void all_draw(uint64_t seed, unsigned age)
 		saved_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_BETWEEN)
 		crowd_between_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_DECIDED)
+		turns_draw(&cluster.scenario);
 	params_count();
 }
 

@@ -66,7 +66,8 @@ enum cluster_age {
 	CLUSTER_AGE_BESIDE, /* now and then checkpoints beside a chain */
 	CLUSTER_AGE_BETWEEN, /* workers that die between their pushes to two shards, and return, where
 				steps are exact */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_BETWEEN
+	CLUSTER_AGE_DECIDED, /* now and then several shards whose steps shard 0 decides */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_DECIDED
 };
 
 /* What is never repaired (lasting.h) */

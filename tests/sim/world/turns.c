@@ -8,10 +8,12 @@
 
 #include "base/clock.h"
 #include "outlast_policy.h"
+#include "rdma/order.h"
 #include "server/server.h"
 #include "sim/world/check.h"
 #include "sim/world/mutate.h"
 #include "sim/world/wrap.h"
+#include "worker/worker_internal.h"
 
 WRAP(enum ol_verdict, ol_policy_on_gradient, struct ol_policy *policy,
      const struct ol_arrival *arrival);
@@ -20,6 +22,7 @@ WRAP(void, ol_policy_on_leave, struct ol_policy *policy, uint32_t worker);
 WRAP(bool, ol_policy_ready, const struct ol_policy *policy);
 WRAP(uint64_t, ol_policy_due_ns, const struct ol_policy *policy);
 WRAP(void, ol_ingest_gather, struct ol_ingest *ingest);
+WRAP(bool, ol_follow_fill, struct ol_ingest *ingest);
 WRAP(unsigned, ol_store_apply, struct ol_store *store, struct ol_contribution *contributions,
      unsigned count, unsigned target);
 WRAP(unsigned, ol_store_gather, struct ol_store *store, struct ol_contribution *contributions,
@@ -43,10 +46,60 @@ static struct {
 	float grad[1024];
 } dropped;
 
+/* A step lacks, at one shard, what has died with its worker */
+static bool lacks;
+
 void turns_begin(void)
 {
 	memset(turns, 0, sizeof(turns));
-	dropped.there = false;
+	dropped.there = lacks = false;
+}
+
+/* Several shards whose steps do not wait for all: shard 0 decides them */
+void turns_draw(struct scenario *scenario)
+{
+	const uint32_t n = scenario->workers;
+
+	if (scenario->exact || scenario->lasting != LASTING_NOTHING || n == 1 ||
+	    n > CLUSTER_WORKERS_FEW || scenario->spans || scenario->back || scenario->running ||
+	    scenario->every != 0 || !sim_ppm(500000))
+		return;
+	scenario->shards = 2 + sim_below(2);
+	scenario->pushes = 8 + scenario->pushes % 8;
+	if (!scenario->sync) {
+		scenario->ssp = true;
+		scenario->staleness = sim_below(4);
+		return;
+	}
+	scenario->wait = OL_WAIT_FIXED + sim_below(5);
+	scenario->wait_k = 0;
+	if (scenario->wait == OL_WAIT_FIXED || scenario->wait == OL_WAIT_QUORUM)
+		scenario->wait_k = 1 + sim_below(n - 1);
+	else if (scenario->wait == OL_WAIT_ADASYNC)
+		scenario->wait_k = 1 + sim_below(n);
+	scenario->grace_ms = scenario->wait == OL_WAIT_QUORUM ? sim_below(100) : 0;
+	scenario->late = OL_LATE_DROP;
+	scenario->late_steps = 0;
+	scenario->outage = OL_OUTAGE_WAIT;
+	scenario->holds = scenario->window > 1 && sim_ppm(300000);
+	scenario->ends = true;
+}
+
+bool turns_lacks(void)
+{
+	return lacks;
+}
+
+/* Of bounded staleness what another shard has lost is withdrawn where it waits */
+bool turns_late(void)
+{
+	return cluster.scenario.sync || (cluster.scenario.ssp && cluster.scenario.shards > 1);
+}
+
+bool turns_decided(void)
+{
+	return cluster.scenario.shards > 1 && cluster.scenario.sync &&
+	       cluster.scenario.wait != OL_WAIT_ALL;
 }
 
 /* Of the server that runs; NULL: none does */
@@ -60,6 +113,12 @@ static struct turns *own(void)
 		return &turns[i];
 	}
 	return NULL;
+}
+
+/* The server that runs is of shard 0 */
+static bool decides(void)
+{
+	return cluster.servers[own() - turns].shard == 0;
 }
 
 void turns_step(uint64_t now_ns)
@@ -235,6 +294,8 @@ enum ol_verdict __wrap_ol_policy_on_gradient(struct ol_policy *policy,
 	__real_ol_policy_on_join(policy, arrival->worker);
 	ol_policy_get_stat(policy, &stat);
 	verdict = mutated(__real_ol_policy_on_gradient(policy, arrival), at, stat.k);
+	if (cluster.scenario.ssp && !decides())
+		return verdict; /* who is ahead waits at shard 0 */
 	if (cluster.scenario.ssp)
 		check_bound(at, arrival->worker, verdict);
 	else if (cluster.scenario.sync)
@@ -291,7 +352,7 @@ void __wrap_ol_ingest_gather(struct ol_ingest *ingest)
 {
 	const struct turns *at = own();
 
-	if (at != NULL && cluster.scenario.wait == OL_WAIT_QUORUM) {
+	if (at != NULL && cluster.scenario.wait == OL_WAIT_QUORUM && !ol_follow_keeps(ingest)) {
 		if (ingest->batch_count < cluster.scenario.wait_k)
 			sim_fail("check_turns", "a step of %u, below the quorum of %u",
 				 ingest->batch_count, cluster.scenario.wait_k);
@@ -328,7 +389,47 @@ unsigned __wrap_ol_store_gather(struct ol_store *store, struct ol_contribution *
 	return __real_ol_store_gather(store, contributions, count, sum);
 }
 
+bool __wrap_ol_follow_fill(struct ol_ingest *ingest)
+{
+	const uint64_t before = ol_word_load(&ingest->store->board->restored_lost);
+	const bool filled = __real_ol_follow_fill(ingest);
+
+	lacks = lacks || ol_word_load(&ingest->store->board->restored_lost) > before;
+	return filled;
+}
+
 /* ---- workers ---- */
+
+/* What a worker has read is of one version, and each gradient is in all shards or in none */
+void turns_on_pull(const struct worker_slot *slot)
+{
+	const struct ol_worker *worker = slot->worker;
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+
+	if (!turns_decided() || lacks)
+		return;
+	for (uint32_t k = 1; k < worker->link_count; k++) {
+		if (mirror->versions[k] != mirror->versions[0])
+			sim_fail("check_turns", "worker %u has read versions %llu and %llu",
+				 slot->index, (unsigned long long)mirror->versions[0],
+				 (unsigned long long)mirror->versions[k]);
+	}
+	for (uint32_t w = 0; w < cluster.scenario.workers; w++) {
+		for (uint32_t i = 0; i < cluster.workers[w].next; i++) {
+			const uint64_t at = worker_mark(w, i);
+
+			for (uint32_t k = 1; k < worker->link_count; k++) {
+				if (mirror->weights[cluster_first(k) + at] !=
+				    mirror->weights[cluster_first(0) + at])
+					sim_fail(
+						"check_turns",
+						"push %u of worker %u is in one of shards 0 and %u "
+						"only, at version %llu",
+						i, w, k, (unsigned long long)mirror->versions[0]);
+			}
+		}
+	}
+}
 
 bool turns_unknown(void)
 {

@@ -13,6 +13,17 @@
 
 /* turns_begin -- a run begins */
 void turns_begin(void);
+struct scenario;
+struct worker_slot;
+/* turns_draw -- now and then steps of several shards that shard 0 decides; turns_decided -- they are */
+void turns_draw(struct scenario *scenario);
+bool turns_decided(void);
+/* turns_lacks -- a shard has made a step without what has died with its worker, perhaps of nothing else */
+bool turns_lacks(void);
+/* turns_late -- gradients may come too late */
+bool turns_late(void);
+/* turns_on_pull -- a worker has read weights */
+void turns_on_pull(const struct worker_slot *slot);
 /* turns_step -- the server that runs has made a step: nobody has given anything to the next */
 void turns_step(uint64_t now_ns);
 /* turns_unknown -- of several pushes whose answers were lost a worker knows how many were dropped,

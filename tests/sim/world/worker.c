@@ -14,6 +14,7 @@
 #include "sim/world/mutate.h"
 #include "sim/world/net.h"
 #include "sim/world/rule.h"
+#include "sim/world/turns.h"
 #include "worker/worker_internal.h"
 
 enum {
@@ -302,6 +303,7 @@ static void pull_span(struct worker_slot *slot, unsigned flags, struct span span
 			 slot->pull.status);
 	slot->pulls++;
 	check_pull(slot);
+	turns_on_pull(slot);
 }
 
 static void pull(struct worker_slot *slot, unsigned flags)

@@ -19,6 +19,7 @@
 #include "outlast_tensor.h"
 #include "rdma/transport.h"
 #include "replication/view.h"
+#include "server/options.h"
 #include "wire/bounds.h"
 
 enum {
@@ -201,17 +202,35 @@ static void what_is_late_waits_for_a_step_only_where_steps_wait_for_some(void **
 	refused(usual, o.late = OL_LATE_NEXT, "late is next");
 }
 
-static void of_several_shards_none_decides_a_step_by_itself(void **unused)
+static void of_several_shards_one_decides(void **unused)
 {
+	struct ol_server_opts opts = steps();
+
 	(void)unused;
-	taken(usual, o.shard_count = 2);
-	taken(steps, o.shard_count = 2);
-	refused(usual, (o.shard_count = 2, o.consistency = OL_CONSISTENCY_SSP),
-		"wait for each other for ever");
-	refused(steps, (o.shard_count = 2, o.wait = OL_WAIT_FIXED, o.wait_k = 2),
-		"wait for each other for ever");
-	refused(steps, (o.shard_count = 2, o.wait = OL_WAIT_QUORUM, o.wait_k = WORKERS),
-		"wait for each other for ever");
+	taken(usual, (o.shard_count = 2, o.consistency = OL_CONSISTENCY_SSP));
+	taken(steps, (o.shard_count = 2, o.wait = OL_WAIT_FIXED, o.wait_k = 2));
+	taken(steps, (o.shard_count = 2, o.wait = OL_WAIT_QUORUM, o.wait_k = WORKERS));
+	refused(steps,
+		(o.shard_count = 2, o.wait = OL_WAIT_QUORUM, o.wait_k = 1, o.late = OL_LATE_NEXT),
+		"late is next or aged, which is for one shard");
+	refused(steps, (o.shard_count = 2, o.shard = 1, o.wait = OL_WAIT_FIXED),
+		"wait_k is not between"); /* whoever decides */
+
+	assert_false(ol_server_decided(&opts));
+	opts.shard_count = 2;
+	assert_false(ol_server_decided(&opts)); /* each step is of all workers */
+	opts.wait = OL_WAIT_DBW;
+	assert_true(ol_server_decided(&opts));
+	assert_int_equal(ol_server_policy_opts(&opts).wait, OL_WAIT_DBW);
+	opts.shard = 1;
+	assert_int_equal(ol_server_policy_opts(&opts).consistency, OL_CONSISTENCY_ASYNC);
+	opts.consistency =
+		OL_CONSISTENCY_SSP; /* steps are made by each shard, and shard 0 holds back */
+	opts.wait = OL_WAIT_ALL;
+	assert_false(ol_server_decided(&opts));
+	assert_int_equal(ol_server_policy_opts(&opts).consistency, OL_CONSISTENCY_ASYNC);
+	opts.shard = 0;
+	assert_int_equal(ol_server_policy_opts(&opts).consistency, OL_CONSISTENCY_SSP);
 }
 
 static void numbers_have_limits(void **unused)
@@ -330,7 +349,7 @@ int main(void)
 		cmocka_unit_test(what_does_not_exist_is_refused),
 		cmocka_unit_test(a_step_that_waits_for_some_has_its_numbers_checked),
 		cmocka_unit_test(what_is_late_waits_for_a_step_only_where_steps_wait_for_some),
-		cmocka_unit_test(of_several_shards_none_decides_a_step_by_itself),
+		cmocka_unit_test(of_several_shards_one_decides),
 		cmocka_unit_test(numbers_have_limits),
 		cmocka_unit_test(a_rule_is_of_finite_numbers),
 		cmocka_unit_test(a_shard_is_one_of_its_job),

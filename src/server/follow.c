@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* follow.c -- makes the steps that another shard has made */
+
+#include "server/follow.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rdma/order.h"
+#include "server/ingest.h"
+#include "wire/format.h"
+#include "wire/seq.h"
+
+/* A step is on its way down the chain: what the next one lacks is not known */
+static bool is_between(const struct ol_ingest *ingest)
+{
+	return ingest->replica->chain.received > ingest->store->version;
+}
+
+/* The newest version that this server has made */
+static uint64_t version_of(const struct ol_ingest *ingest)
+{
+	return is_between(ingest) ? ingest->replica->chain.received : ingest->store->version;
+}
+
+int ol_follow_open(struct ol_ingest *ingest, bool on)
+{
+	struct ol_follow *follow = &ingest->follow;
+
+	follow->on = on;
+	if (!on)
+		return 0;
+	follow->seqs = calloc(ingest->opts->workers_max, sizeof(*follow->seqs));
+	follow->lost = calloc(ingest->opts->workers_max, sizeof(*follow->lost));
+	return follow->seqs != NULL && follow->lost != NULL ? 0 : -ENOMEM;
+}
+
+static void orphan_empty(const struct ol_follow *follow, struct ol_orphan *orphan)
+{
+	if (orphan->gradient != follow->zeros)
+		free(orphan->gradient);
+	free(orphan->rule);
+	*orphan = (struct ol_orphan){ 0 };
+}
+
+void ol_follow_close(struct ol_ingest *ingest)
+{
+	struct ol_follow *follow = &ingest->follow;
+
+	for (uint32_t i = 0; i < follow->orphan_count; i++)
+		orphan_empty(follow, &follow->orphans[i]);
+	free(follow->orphans);
+	free(follow->zeros);
+	free(follow->table);
+	free(follow->lost);
+	free(follow->seqs);
+}
+
+bool ol_follow_is_due(const struct ol_ingest *ingest)
+{
+	return ingest->follow.on && ingest->follow.version > version_of(ingest);
+}
+
+bool ol_follow_keeps(const struct ol_ingest *ingest)
+{
+	return ingest->follow.on && (ingest->opts->shard != 0 || ol_follow_is_due(ingest));
+}
+
+/* ---- decisions ---- */
+
+/* Copy a decision, as the worker may still write there. False: it is not whole */
+static bool decision_copy(struct ol_ingest *ingest, const struct ol_session *session,
+			  struct ol_decision *ret_decision)
+{
+	const struct ol_geometry *geo = &ingest->store->geo;
+	const uint64_t bytes = ol_layout_table_bytes(geo);
+	const uint8_t *at = (const uint8_t *)session->landing->addr +
+			    ol_layout_decision_off(geo, session->slot_count);
+
+	memcpy(ret_decision, at, sizeof(*ret_decision));
+	if (!ol_record_whole(ret_decision))
+		return false;
+	memcpy(ingest->follow.table, at + sizeof(*ret_decision), bytes);
+	return ol_record_crc(ingest->follow.table, bytes) == ret_decision->table_crc;
+}
+
+/* Does it say anything that this server does not know? */
+static bool is_news(const struct ol_ingest *ingest, const struct ol_decision *decision)
+{
+	const struct ol_follow *follow = &ingest->follow;
+
+	if (decision->shard == 0 && decision->founded != follow->founded)
+		return decision->founded > follow->founded;
+	return decision->version > follow->version && decision->version > version_of(ingest);
+}
+
+/* 0, or why no server's word for it can be found */
+static int decision_check(const struct ol_ingest *ingest, const struct ol_decision *decision)
+{
+	const struct ol_vouched what = { .history = decision->history,
+					 .founded = decision->founded,
+					 .version = decision->version };
+	struct ol_geometry geo = ingest->store->geo;
+
+	geo.shard = decision->shard;
+	return ol_voucher_check(ingest->sessions->job_key, &geo, &what, ingest->follow.table);
+}
+
+static uint64_t seq_of(const uint8_t *table, uint32_t worker)
+{
+	struct ol_applied applied;
+
+	memcpy(&applied, table + sizeof(struct ol_snapshot_head) + worker * sizeof(applied),
+	       sizeof(applied));
+	return applied.seq;
+}
+
+static void decision_take(struct ol_ingest *ingest, const struct ol_decision *decision,
+			  uint64_t now_ns)
+{
+	struct ol_follow *follow = &ingest->follow;
+
+	follow->version = decision->version;
+	follow->since_ns = now_ns;
+	for (uint32_t i = 0; i < ingest->opts->workers_max; i++)
+		follow->seqs[i] = seq_of(follow->table, i);
+}
+
+const char *ol_follow_on_decision(struct ol_ingest *ingest, const struct ol_session *session,
+				  uint64_t now_ns, bool *ret_news)
+{
+	struct ol_follow *follow = &ingest->follow;
+	struct ol_decision decision;
+	int rc;
+
+	*ret_news = false;
+	if (!follow->on || session->slot_count == 0)
+		return "decision in a job in which each shard makes its own steps";
+	if (follow->table == NULL)
+		follow->table = malloc(ol_layout_table_bytes(&ingest->store->geo));
+	if (follow->table == NULL)
+		return NULL; /* another worker's may find memory */
+	if (!decision_copy(ingest, session, &decision))
+		return NULL; /* it is being written again, and another bell follows */
+	if (decision.shard >= ingest->opts->shard_count || decision.shard == ingest->opts->shard ||
+	    decision.version > OL_VERSION_MAX)
+		return "decision of an impossible shard or version";
+	if (!is_news(ingest, &decision))
+		return NULL;
+	rc = decision_check(ingest, &decision);
+	if (rc == -EACCES)
+		return "decision for which no server vouches";
+	if (rc != 0)
+		return NULL;
+	if (decision.shard == 0 && decision.founded > follow->founded)
+		follow->founded = decision.founded;
+	if (decision.version > follow->version && decision.version > version_of(ingest)) {
+		decision_take(ingest, &decision, now_ns);
+		*ret_news = true;
+	}
+	return NULL;
+}
+
+void ol_follow_show(struct ol_ingest *ingest)
+{
+	_Atomic uint64_t *word = &ingest->store->board->line.decider;
+
+	if (!ol_follow_is_due(ingest) && !is_between(ingest))
+		ol_word_store(word, ingest->follow.founded);
+}
+
+/* ---- gradients ---- */
+
+/* The decision has a push of this worker that the published weights lack, and that is not given up */
+static bool is_in_coming(const struct ol_ingest *ingest, uint32_t worker)
+{
+	const uint64_t seq = ingest->follow.seqs[worker];
+
+	return seq != ol_store_applied(ingest->store, worker).seq &&
+	       seq != ingest->follow.lost[worker];
+}
+
+static bool in_batch(const struct ol_ingest *ingest, uint32_t worker)
+{
+	for (uint32_t i = 0; i < ingest->batch_count; i++) {
+		if (ingest->batch[i].session == worker)
+			return true;
+	}
+	return false;
+}
+
+/* The version that a gradient was computed at */
+static uint64_t base_of(const struct ol_slot_state *state)
+{
+	return state->base_version + state->ahead;
+}
+
+enum ol_verdict ol_follow_judge(const struct ol_ingest *ingest, struct ol_landed landed)
+{
+	const struct ol_slot_state *state = ol_ingest_slot(ingest, landed);
+	const uint64_t taken = ingest->follow.seqs[landed.session];
+	const bool decided = ol_follow_is_due(ingest) && is_in_coming(ingest, landed.session) &&
+			     ol_seq_contains(taken, state->seq);
+	const bool next = ingest->follow.version == version_of(ingest) + 1;
+
+	/* what is not finite is in no step */
+	if (decided && !state->is_void && (state->seq == taken || (!next && !state->gone)))
+		return (next || base_of(state) <= version_of(ingest)) &&
+				       !in_batch(ingest, landed.session)
+			       ? OL_VERDICT_HOLD
+			       : OL_VERDICT_WAIT;
+	if ((decided && next) || state->gone ||
+	    (ol_follow_is_orphan(landed) &&
+	     (state->is_void || base_of(state) < version_of(ingest))))
+		return OL_VERDICT_LATE;
+	return OL_VERDICT_WAIT;
+}
+
+/* A gradient of this worker is here, for a later step than the next */
+static bool is_for_later(const struct ol_ingest *ingest, uint32_t worker)
+{
+	for (uint32_t i = 0; i < ingest->parked_count; i++) {
+		if (ingest->parked[i].session == worker &&
+		    ol_seq_contains(ingest->follow.seqs[worker],
+				    ol_ingest_slot(ingest, ingest->parked[i])->seq))
+			return true;
+	}
+	return false;
+}
+
+static bool is_missing(const struct ol_ingest *ingest, uint32_t worker)
+{
+	return is_in_coming(ingest, worker) && !in_batch(ingest, worker) &&
+	       !is_for_later(ingest, worker);
+}
+
+/* The process that pushed what is missing is dead: another has its id */
+static bool is_succeeded(const struct ol_ingest *ingest, uint32_t worker)
+{
+	const struct ol_session *session = &ingest->sessions->all[worker];
+
+	return session->state == OL_SESSION_LIVE && session->hello.tag != 0 &&
+	       session->hello.tag != ol_seq_tag(ingest->follow.seqs[worker]);
+}
+
+uint64_t ol_follow_due_ns(const struct ol_ingest *ingest)
+{
+	if (!ol_follow_is_due(ingest) || is_between(ingest))
+		return UINT64_MAX;
+	for (uint32_t i = 0; i < ingest->opts->workers_max; i++) {
+		if (is_missing(ingest, i) && !is_succeeded(ingest, i))
+			return ingest->follow.since_ns +
+			       ingest->opts->restore_wait_ms * OL_NS_PER_MS;
+	}
+	return 0;
+}
+
+/* ---- orphans ---- */
+
+/* A free place; NULL: no memory */
+static struct ol_orphan *orphan_make(struct ol_ingest *ingest, uint32_t *ret_slot)
+{
+	struct ol_follow *follow = &ingest->follow;
+	const uint32_t count = follow->orphan_count;
+	struct ol_orphan *more;
+	uint32_t i = 0;
+
+	while (i < count && follow->orphans[i].used)
+		i++;
+	if (i == count) {
+		more = realloc(follow->orphans, (count + 1) * sizeof(*more));
+		if (more == NULL)
+			return NULL;
+		more[count] = (struct ol_orphan){ 0 };
+		follow->orphans = more;
+		follow->orphan_count++;
+	}
+	*ret_slot = OL_ORPHAN_SLOT + i;
+	return &follow->orphans[i];
+}
+
+static bool has_room(const struct ol_ingest *ingest, uint32_t worker)
+{
+	const struct ol_follow *follow = &ingest->follow;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < follow->orphan_count; i++)
+		count += follow->orphans[i].used && follow->orphans[i].worker == worker;
+	return count < ingest->opts->window;
+}
+
+bool ol_follow_orphan(struct ol_ingest *ingest, struct ol_landed *landed)
+{
+	const struct ol_session *session = &ingest->sessions->all[landed->session];
+	const uint64_t bytes = ol_format_bytes(session->hello.format, ingest->store->geo.shard_len);
+	struct ol_orphan made = { .used = true,
+				  .worker = landed->session,
+				  .slot = landed->slot,
+				  .format = session->hello.format,
+				  .state = session->slots[landed->slot] };
+	struct ol_orphan *orphan;
+	uint32_t slot = 0;
+
+	if (!has_room(ingest, landed->session))
+		return false;
+	made.gradient = malloc(bytes);
+	if (made.state.has_rule)
+		made.rule = malloc(session->rule_bytes);
+	orphan = made.gradient != NULL && (made.rule != NULL || !made.state.has_rule)
+			 ? orphan_make(ingest, &slot)
+			 : NULL;
+	if (orphan == NULL) {
+		orphan_empty(&ingest->follow, &made);
+		return false;
+	}
+	memcpy(made.gradient, ol_ingest_gradient(ingest, *landed), bytes);
+	if (made.rule != NULL)
+		memcpy(made.rule, ol_session_rule(session, landed->slot), session->rule_bytes);
+	*orphan = made;
+	landed->slot = slot;
+	return true;
+}
+
+void ol_follow_free(struct ol_ingest *ingest, struct ol_landed orphan)
+{
+	orphan_empty(&ingest->follow, ol_follow_of(&ingest->follow, orphan));
+}
+
+/* Put `landed` in the place of its orphan in a list */
+static bool list_adopt(struct ol_ingest *ingest, struct ol_landed *list, uint32_t count,
+		       struct ol_landed landed)
+{
+	const uint64_t seq = ol_ingest_slot(ingest, landed)->seq;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (list[i].session != landed.session || !ol_follow_is_orphan(list[i]) ||
+		    ol_ingest_slot(ingest, list[i])->seq != seq)
+			continue;
+		ol_follow_free(ingest, list[i]);
+		list[i] = landed;
+		return true;
+	}
+	return false;
+}
+
+bool ol_follow_adopt(struct ol_ingest *ingest, struct ol_landed landed)
+{
+	return ingest->follow.orphan_count > 0 &&
+	       (list_adopt(ingest, ingest->batch, ingest->batch_count, landed) ||
+		list_adopt(ingest, ingest->parked, ingest->parked_count, landed));
+}
+
+/* A gradient of zeros, which counts as none: it makes a version */
+static bool zeros_insert(struct ol_ingest *ingest)
+{
+	struct ol_follow *follow = &ingest->follow;
+	struct ol_landed landed = { 0 };
+	struct ol_orphan *orphan;
+
+	if (follow->zeros == NULL)
+		follow->zeros = calloc(1, ol_layout_vector_bytes(&ingest->store->geo));
+	orphan = follow->zeros != NULL ? orphan_make(ingest, &landed.slot) : NULL;
+	if (orphan == NULL)
+		return false;
+	*orphan = (struct ol_orphan){ .used = true,
+				      .format = OL_FORMAT_FP32,
+				      .gradient = follow->zeros,
+				      .state = { .seq = ol_store_applied(ingest->store, 0).seq,
+						 .base_version = version_of(ingest),
+						 .loss = NAN,
+						 .weight = 1.0f,
+						 .landed_ns = follow->since_ns,
+						 .busy = true } };
+	ol_ingest_batch(ingest, landed);
+	return true;
+}
+
+bool ol_follow_fill(struct ol_ingest *ingest)
+{
+	struct ol_follow *follow = &ingest->follow;
+
+	for (uint32_t i = 0; i < ingest->opts->workers_max; i++) {
+		if (!is_missing(ingest, i))
+			continue;
+		follow->lost[i] = follow->seqs[i];
+		ol_counter_add(&ingest->store->board->restored_lost, 1);
+		ol_log(OL_LOG_WARN,
+		       "server %s: step %llu of shard %u lacks the gradient of worker %u, which "
+		       "other shards have: worker and server were lost together",
+		       ingest->sessions->addr, (unsigned long long)version_of(ingest) + 1,
+		       ingest->opts->shard, i);
+	}
+	return ingest->batch_count > 0 || zeros_insert(ingest);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * decided.c -- steps that do not wait for all workers, of several shards: a gradient is in all shards or in none,
+ * whoever dies. OL_TRANSPORT shm or verbs
+ *
+ * All elements of a gradient are one number, and all weights are alike at first. So weights of one version are
+ * one number in all shards, bit for bit, unless two shards made a step of different gradients.
+ *
+ *	decided [--seed N] [--kills N] [--only TEXT]	kills of each job
+ */
+
+#include <getopt.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "outlast_span.h"
+#include "support/check.h"
+#include "support/job.h"
+
+enum {
+	SHARDS = 3,
+	WORKERS = 4,
+	LEN = 3 * 1024 + 100,
+	STEPS_QUIET = 60,
+};
+
+/* What workers tell of the job, in memory that all processes share */
+static struct told {
+	atomic_uint_fast64_t version;
+	atomic_uint_fast64_t pulls, applied, late;
+	atomic_bool ends;
+} * told;
+
+static uint64_t seed = 1;
+static unsigned kills = 6;
+static const char *only = "";
+
+static uint64_t draw(uint64_t below)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed % below;
+}
+
+static void rest(unsigned ms)
+{
+	(void)poll(NULL, 0, (int)ms);
+}
+
+/* Weights of one version are alike in all shards, and so is what they hold of each worker */
+static uint64_t weights_check(const struct ol_worker *worker)
+{
+	struct ol_shard_info shard;
+	uint64_t version;
+	const float *weights = ol_weights(worker, &version);
+
+	for (uint32_t k = 0; k < SHARDS; k++) {
+		check_ok(ol_shard_info(worker, k, &shard));
+		check_eq(shard.version, version);
+		for (uint32_t id = 0; id < WORKERS; id++)
+			check_eq(ol_applied_grads(worker, k, id), ol_applied_grads(worker, 0, id));
+	}
+	for (uint64_t i = 1; i < LEN; i++)
+		check_msg(memcmp(&weights[i], &weights[0], sizeof(*weights)) == 0,
+			  "version %llu: weight %llu is %.9g, weight 0 %.9g",
+			  (unsigned long long)version, (unsigned long long)i, (double)weights[i],
+			  (double)weights[0]);
+	return version;
+}
+
+static int push(struct ol_worker *worker, uint64_t version, float value)
+{
+	struct ol_op op = { .level = OL_LEVEL_APPLIED };
+	struct ol_push_info info = { .samples = 1, .base_version = version, .loss = 1.0f };
+	float *grad;
+
+	check_ok(ol_grad_acquire(worker, &grad));
+	for (uint64_t i = 0; i < LEN; i++)
+		grad[i] = value;
+	check_ok(ol_push(worker, grad, &info, &op));
+	return ol_worker_wait(worker, &op);
+}
+
+/* A worker's process: until the job has ended */
+static int train(const struct job *job, long id)
+{
+	struct ol_worker_opts opts;
+	struct ol_worker *worker;
+
+	seed = (uint64_t)getpid() * 2654435761u + 1;
+	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
+	opts.outage = OL_OUTAGE_WAIT;
+	worker = job_worker_with(job, (int)id, opts);
+	for (;;) {
+		uint64_t version;
+		int rc;
+
+		check_ok(job_pull(worker, OL_PULL_NEWEST));
+		version = weights_check(worker);
+		atomic_fetch_add(&told->pulls, 1);
+		if (version > atomic_load(&told->version))
+			atomic_store(&told->version, version);
+		if (atomic_load(&told->ends))
+			break;
+		if (draw(4) == 0)
+			rest((unsigned)draw(id == 0 ? 12 : 4));
+		rc = push(worker, version, (float)draw(1000) / 7.0f - 70.0f);
+		check_msg(rc == 0 || rc == OL_E_LATE || rc == OL_E_LOST, "a push ended with %d",
+			  rc);
+		atomic_fetch_add(rc == 0 ? &told->applied : &told->late, 1);
+	}
+	ol_worker_close(worker);
+	return 0;
+}
+
+static void worker_kill(const struct job *job, pid_t *pid, long id)
+{
+	int status;
+
+	check_ok(kill(*pid, SIGKILL));
+	check(waitpid(*pid, &status, 0) == *pid);
+	check_msg(WIFSIGNALED(status), "worker %ld ended by itself", id);
+	rest((unsigned)draw(60));
+	*pid = job_fork(train, job, id);
+}
+
+static void versions_await(uint64_t more, const pid_t pids[WORKERS])
+{
+	const uint64_t from = atomic_load(&told->version);
+	const uint64_t until = ol_clock_ns() + 60 * OL_NS_PER_S;
+	int status;
+
+	while (atomic_load(&told->version) < from + more) {
+		for (int id = 0; id < WORKERS; id++)
+			check_msg(waitpid(pids[id], &status, WNOHANG) == 0, "worker %d ended", id);
+		check_msg(ol_clock_ns() < until, "no step for a minute: version %llu",
+			  (unsigned long long)atomic_load(&told->version));
+		rest(2);
+	}
+}
+
+static struct ol_server_opts opts_of(enum ol_wait wait)
+{
+	struct ol_server_opts opts;
+
+	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
+	opts.param_count = LEN;
+	opts.shard_count = SHARDS;
+	opts.consistency = OL_CONSISTENCY_SYNC;
+	opts.workers = opts.workers_max = WORKERS;
+	opts.window = 2;
+	opts.rule.lr = 0.01f;
+	opts.wait = wait;
+	opts.wait_k = 2;
+	opts.grace_ms = 1;
+	opts.restore = OL_RESTORE_MIRROR;
+	opts.restore_wait_ms = 1000;
+	return opts;
+}
+
+/* Somebody dies, one at a time: a worker, or a server, which another takes the place of */
+static void one_dies(struct job *job, pid_t pids[WORKERS])
+{
+	const uint32_t replicas = job->opts.replicas;
+	const bool chain = job->coordinator_addr[0] != '\0';
+	struct ol_chain_info info;
+	uint32_t shard = (uint32_t)draw(SHARDS), at;
+	long id = (long)draw(WORKERS);
+	int index;
+
+	rest((unsigned)draw(30));
+	if (draw(2) == 0) {
+		worker_kill(job, &pids[id], id);
+		return;
+	}
+	if (!chain) {
+		job_kill(job, shard);
+		rest((unsigned)draw(60));
+		(void)job_restart(job, shard, false);
+		return;
+	}
+	info = job_chain(job, shard, replicas);
+	at = (uint32_t)draw(replicas);
+	index = job_server_at(job, &info, at);
+	check(index >= 0);
+	job_kill(job, (uint32_t)index);
+	rest((unsigned)draw(60));
+	(void)job_restart(job, (uint32_t)index, true);
+}
+
+static void story(const char *name, struct ol_server_opts opts, bool chain, unsigned deaths)
+{
+	pid_t pids[WORKERS];
+	struct job job;
+
+	if (strstr(name, only) == NULL)
+		return;
+	memset(&job, 0, sizeof(job));
+	memset(told, 0, sizeof(*told));
+	opts.replicas = chain ? 2 : 1;
+	if (chain)
+		opts.restore = OL_RESTORE_NONE;
+	if (chain)
+		job_start_chain(&job, opts, 1.0f);
+	else
+		job_start(&job, opts, 1.0f);
+	for (int id = 0; id < WORKERS; id++)
+		pids[id] = job_fork(train, &job, id);
+	versions_await(deaths == 0 ? STEPS_QUIET : 5, pids);
+	for (unsigned i = 0; i < deaths; i++) {
+		one_dies(&job, pids);
+		versions_await(5, pids);
+	}
+	atomic_store(&told->ends, true);
+	for (int id = 0; id < WORKERS; id++)
+		job_join(pids[id]);
+	job_stop(&job);
+	printf("ok %s: version %llu, %llu pulls, %llu applied, %llu late\n", name,
+	       (unsigned long long)atomic_load(&told->version),
+	       (unsigned long long)atomic_load(&told->pulls),
+	       (unsigned long long)atomic_load(&told->applied),
+	       (unsigned long long)atomic_load(&told->late));
+}
+
+static void options_read(int argc, char **argv)
+{
+	static const struct option longs[] = { { "seed", required_argument, NULL, 's' },
+					       { "kills", required_argument, NULL, 'k' },
+					       { "only", required_argument, NULL, 'o' },
+					       { 0 } };
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		if (c == 's')
+			seed = strtoull(optarg, NULL, 0) * 2 + 1;
+		else if (c == 'k')
+			kills = (unsigned)strtoul(optarg, NULL, 0);
+		else if (c == 'o')
+			only = optarg;
+		else
+			exit(2);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	options_read(argc, argv);
+	job_transport();
+	told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	check(told != MAP_FAILED);
+	story("the first two", opts_of(OL_WAIT_FIXED), false, 0);
+	story("a quorum", opts_of(OL_WAIT_QUORUM), false, 0);
+	story("dbw", opts_of(OL_WAIT_DBW), false, 0);
+	story("adasync", opts_of(OL_WAIT_ADASYNC), false, 0);
+	story("the first two, deaths", opts_of(OL_WAIT_FIXED), false, kills);
+	story("a quorum, deaths", opts_of(OL_WAIT_QUORUM), false, kills);
+	story("the first two, chains, deaths", opts_of(OL_WAIT_FIXED), true, kills);
+	return 0;
+}

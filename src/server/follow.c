@@ -215,6 +215,7 @@ enum ol_verdict ol_follow_judge(const struct ol_ingest *ingest, struct ol_landed
 			       ? OL_VERDICT_HOLD
 			       : OL_VERDICT_WAIT;
 	if ((decided && next) || state->gone ||
+	    ol_seq_contains(ingest->follow.lost[landed.session], state->seq) ||
 	    (ol_follow_is_orphan(landed) &&
 	     (state->is_void || base_of(state) < version_of(ingest))))
 		return OL_VERDICT_LATE;
@@ -239,13 +240,15 @@ static bool is_missing(const struct ol_ingest *ingest, uint32_t worker)
 	       !is_for_later(ingest, worker);
 }
 
-/* The process that pushed what is missing is dead: another has its id */
-static bool is_succeeded(const struct ol_ingest *ingest, uint32_t worker)
+/* What is missing of a worker never comes: its id has another process, or it keeps the push no more */
+static bool never_comes(const struct ol_ingest *ingest, uint32_t worker)
 {
 	const struct ol_session *session = &ingest->sessions->all[worker];
+	const uint64_t seq = ingest->follow.seqs[worker];
 
 	return session->state == OL_SESSION_LIVE && session->hello.tag != 0 &&
-	       session->hello.tag != ol_seq_tag(ingest->follow.seqs[worker]);
+	       (session->hello.tag != ol_seq_tag(seq) ||
+		ol_seq_contains(session->hello.gone_seq, seq));
 }
 
 uint64_t ol_follow_due_ns(const struct ol_ingest *ingest)
@@ -253,7 +256,7 @@ uint64_t ol_follow_due_ns(const struct ol_ingest *ingest)
 	if (!ol_follow_is_due(ingest) || is_between(ingest))
 		return UINT64_MAX;
 	for (uint32_t i = 0; i < ingest->opts->workers_max; i++) {
-		if (is_missing(ingest, i) && !is_succeeded(ingest, i))
+		if (is_missing(ingest, i) && !never_comes(ingest, i))
 			return ingest->follow.since_ns +
 			       ingest->opts->restore_wait_ms * OL_NS_PER_MS;
 	}
@@ -391,7 +394,7 @@ bool ol_follow_fill(struct ol_ingest *ingest)
 		ol_counter_add(&ingest->store->board->restored_lost, 1);
 		ol_log(OL_LOG_WARN,
 		       "server %s: step %llu of shard %u lacks the gradient of worker %u, which "
-		       "other shards have: worker and server were lost together",
+		       "other shards have: it was lost with a server",
 		       ingest->sessions->addr, (unsigned long long)version_of(ingest) + 1,
 		       ingest->opts->shard, i);
 	}

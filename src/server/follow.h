@@ -15,8 +15,9 @@
  * weights than the published ones are in a later one.
  *
  * What a decision has and this server lacks is on its way: its worker pushes it again. If its id has another
- * process by now, or it does not come within restore_wait_ms, its worker has died with the server that had
- * it. Then the step is made without it: it is counted as lost (`restored_lost`), and the log says it.
+ * process by now, or keeps it no more, or it does not come within restore_wait_ms, it is lost: its worker has died
+ * with the server that had it, or the server has begun with older weights than any worker has. Then the step
+ * is made without it. It is counted (`restored_lost`), and the log says it.
  */
 #ifndef OL_SERVER_FOLLOW_H
 #define OL_SERVER_FOLLOW_H

@@ -149,4 +149,9 @@ void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_
 void ol_ingest_resolve(struct ol_ingest *ingest, struct ol_landed landed, int status,
 		       uint64_t now_ns);
 
+/* acks.c: ol_acks_end -- the slot's ack is written, or not wanted any more; ol_acks_flush -- post those that are owed,
+ * as far as there is room */
+void ol_acks_end(struct ol_ingest *ingest, struct ol_session *session, struct ol_slot_state *state);
+void ol_acks_flush(struct ol_ingest *ingest, uint64_t now_ns);
+
 #endif /* OL_SERVER_INGEST_H */

@@ -474,7 +474,9 @@ static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 		return source_refuse(restoring, why);
 	if (!tensors_are_sound(restoring, why, sizeof(why)))
 		return source_refuse(restoring, why);
-	if (ol_restore_grads(restoring->store, restoring->into) < hello->mirror_version)
+	/* where another shard decides, a step may be of nothing (server/follow.h) */
+	if (!restoring->store->geo.decided &&
+	    ol_restore_grads(restoring->store, restoring->into) < hello->mirror_version)
 		return source_refuse(restoring,
 				     "it has fewer gradients than steps: its version is false");
 	ol_store_restore(restoring->store, restoring->into, hello->mirror_version, with_state);

@@ -63,10 +63,10 @@ static bool is_done(struct ol_link *link)
 {
 	const uint64_t now_ns = ol_worker_now(link->worker);
 
-	if (link->carried <= link->version || now_ns >= link->again_ns)
+	if (link->carried.version <= link->version || now_ns >= link->carried.again_ns)
 		return true;
-	if (now_ns >= link->line_ns) {
-		link->line_ns = now_ns + ASK_MS * OL_NS_PER_MS;
+	if (now_ns >= link->carried.line_ns) {
+		link->carried.line_ns = now_ns + ASK_MS * OL_NS_PER_MS;
 		(void)ol_newest(link->worker);
 	}
 	return false;
@@ -99,8 +99,8 @@ static uint64_t strangers_to(const struct ol_worker *worker)
 	for (uint32_t i = 1; i < worker->link_count; i++) {
 		const struct ol_link *link = &worker->links[i];
 
-		if (is_there(link) && link->decider < worker->links[0].history &&
-		    link->introduced < worker->links[0].history)
+		if (is_there(link) && link->carried.decider < worker->links[0].history &&
+		    link->carried.introduced < worker->links[0].history)
 			to |= bit(i);
 	}
 	return to;
@@ -239,11 +239,11 @@ static bool write_post(struct ol_link *link)
 
 	if (worker->ops->post_write(head->dial.conn, &write) != 0)
 		return false;
-	if (decision->version > link->carried)
-		link->carried = decision->version;
-	link->again_ns = ol_worker_now(worker) + AGAIN_MS * OL_NS_PER_MS;
+	if (decision->version > link->carried.version)
+		link->carried.version = decision->version;
+	link->carried.again_ns = ol_worker_now(worker) + AGAIN_MS * OL_NS_PER_MS;
 	if (decision->shard == 0)
-		link->introduced = decision->founded;
+		link->carried.introduced = decision->founded;
 	return true;
 }
 
@@ -281,22 +281,23 @@ void ol_carry_on_line(struct ol_link *link, int status)
 {
 	const struct ol_version_line *line = ol_worker_carry_line(link->worker, link->index);
 
-	link->lined = false;
+	link->carried.lined = false;
 	if (status != 0)
 		return;
-	link->decider = (uint32_t)ol_word_load(&line->decider);
-	link->ordered = ol_published_version(ol_word_load(&line->published));
+	link->carried.decider = (uint32_t)ol_word_load(&line->decider);
+	link->carried.ordered = ol_published_version(ol_word_load(&line->published));
 }
 
 /* Ask a shard whether it knows shard 0 now, and how far it has come */
 static void line_ask(struct ol_link *link, uint64_t now_ns)
 {
-	if (link->lined || now_ns < link->line_ns)
+	if (link->carried.lined || now_ns < link->carried.line_ns)
 		return;
-	link->line_ns = now_ns + ASK_US * OL_NS_PER_US;
-	link->lined = read_post(ol_link_head(link), ol_worker_carry_line(link->worker, link->index),
-				sizeof(struct ol_version_line), OL_BOARD_LINE_OFF,
-				OL_XPORT_SIGNALED, ol_cookie_make(OL_COOKIE_LINE, 0));
+	link->carried.line_ns = now_ns + ASK_US * OL_NS_PER_US;
+	link->carried.lined =
+		read_post(ol_link_head(link), ol_worker_carry_line(link->worker, link->index),
+			  sizeof(struct ol_version_line), OL_BOARD_LINE_OFF, OL_XPORT_SIGNALED,
+			  ol_cookie_make(OL_COOKIE_LINE, 0));
 }
 
 /* True once pushes may go to shard 0 */
@@ -311,13 +312,14 @@ static bool introduce(struct ol_worker *worker)
 
 		if (!known || !is_there(link))
 			return false;
-		if (link->decider < first->history) {
-			if (link->introduced >= first->history)
+		if (link->carried.decider < first->history) {
+			if (link->carried.introduced >= first->history)
 				line_ask(link, now_ns);
 			known = false;
-		} else if (link->ordered > first->version && link->ordered > first->carried) {
+		} else if (link->carried.ordered > first->version &&
+			   link->carried.ordered > first->carried.version) {
 			ahead = true;
-			if (link->version < link->ordered)
+			if (link->version < link->carried.ordered)
 				(void)ol_newest(worker); /* its tail is to say so */
 		}
 	}
@@ -355,11 +357,69 @@ void ol_carry_on_down(const struct ol_peer *peer)
 	if (link->index == 0)
 		worker->introduced = false;
 	if (peer == ol_link_head((struct ol_link *)link)) {
-		link->carried = link->ordered = 0;
-		link->introduced = link->decider = 0;
-		link->lined = false;
+		link->carried.version = link->carried.ordered = 0;
+		link->carried.introduced = link->carried.decider = 0;
+		link->carried.lined = false;
 		carry->busy &= ~bit(link->index);
 	}
 	if (peer == link->reader && carry->from == link->index && carry->state != OL_CARRY_WRITES)
 		carry->state = OL_CARRY_IDLE;
+}
+
+/* ---- pushes ---- */
+
+void ol_carry_base(struct ol_push_hdr *hdr, uint64_t version)
+{
+	const uint64_t base = hdr->base_version + hdr->ahead;
+	const uint64_t ahead = base > version ? base - version : 0;
+
+	hdr->ahead = ahead < UINT32_MAX ? (uint32_t)ahead : UINT32_MAX;
+	hdr->base_version = base - ahead;
+}
+
+bool ol_carry_may_send(const struct ol_link *link, uint32_t index)
+{
+	const struct ol_worker *worker = link->worker;
+	const uint64_t others = ol_worker_all(worker) & ~UINT64_C(1);
+
+	if (link->index != 0 || !ol_worker_decided(worker))
+		return true;
+	return worker->introduced && (worker->grads[index].unplaced & others) == 0;
+}
+
+void ol_carry_drops(struct ol_link *link)
+{
+	struct ol_worker *worker = link->worker;
+	const uint64_t bit = UINT64_C(1) << link->index;
+	struct ol_xport_write write = { .flags = OL_XPORT_DOORBELL };
+
+	link->carried.drops_due = false;
+	for (uint32_t i = 0; i < worker->slots; i++) {
+		struct ol_grad *grad = &worker->grads[i];
+
+		if ((grad->drop_due & grad->acks_due & bit) == 0) /* else it goes behind the push */
+			continue;
+		write.imm = ol_bell_make(OL_BELL_WITHDRAW, i + 1);
+		if (worker->ops->post_write(ol_link_head(link)->dial.conn, &write) == 0)
+			grad->drop_due &= ~bit;
+		else
+			link->carried.drops_due = true;
+	}
+}
+
+bool ol_carry_unsent(struct ol_link *link, uint32_t index)
+{
+	const struct ol_grad *grad = &link->worker->grads[index];
+	uint32_t kept = 0;
+
+	if (!ol_worker_decided(link->worker) || (grad->open >> link->index & 1) == 0)
+		return false;
+	for (uint32_t i = 0; i < link->send_count; i++) {
+		const uint32_t other = link->send_queue[(link->send_head + i) % OL_SLOTS_MAX];
+
+		if (other != index)
+			link->send_queue[(link->send_head + kept++) % OL_SLOTS_MAX] = other;
+	}
+	link->send_count = kept;
+	return true;
 }

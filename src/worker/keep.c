@@ -83,7 +83,7 @@ static void dropped_tell(struct ol_worker *worker, struct ol_grad *grad)
 	grad->dropped = true;
 	grad->drop_due = grad->open;
 	for (uint32_t i = 1; i < worker->link_count; i++)
-		worker->links[i].drops_due = true;
+		worker->links[i].carried.drops_due = true;
 }
 
 void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)

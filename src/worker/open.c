@@ -269,20 +269,28 @@ static bool tag_is_known(const struct ol_worker *worker, uint32_t tag)
 	return false;
 }
 
-/* Draw the tag of this process's push numbers: one that no server knows of this worker id */
+static void tag_next(struct ol_worker *worker)
+{
+	worker->tag = worker->tag % OL_SEQ_TAG_MAX + 1;
+}
+
+/* Draw the tag of this process's push numbers, which its hellos say */
 static int tag_draw(struct ol_worker *worker)
 {
-	uint32_t word;
-	int rc = ol_auth_random(&word, sizeof(word));
+	int rc = ol_auth_random(&worker->tag, sizeof(worker->tag));
 
-	if (rc != 0)
-		return rc;
-	worker->tag = word & OL_SEQ_TAG_MAX;
-	while (worker->tag == 0 || tag_is_known(worker, worker->tag))
-		worker->tag = (worker->tag + 1) & OL_SEQ_TAG_MAX;
+	tag_next(worker);
+	return rc;
+}
+
+/* All servers have said what they know of this worker id: numbers are to be of a tag that none does. It is seldom
+ * another one than that of the hellos */
+static void tag_settle(struct ol_worker *worker)
+{
+	while (tag_is_known(worker, worker->tag))
+		tag_next(worker);
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		worker->links[i].seq = ol_seq_make(worker->tag, 0);
-	return 0;
 }
 
 static int worker_start(struct ol_worker *worker)
@@ -300,16 +308,17 @@ static int worker_start(struct ol_worker *worker)
 			 worker->ops->name, ol_status_text(rc, text));
 		return rc;
 	}
-	rc = links_wait(worker);
-	if (rc == 0)
-		rc = links_agree(worker);
-	if (rc != 0)
-		return rc;
 	rc = tag_draw(worker);
 	if (rc != 0) {
 		snprintf(worker->err, sizeof(worker->err), "the system gave no random bytes");
 		return rc;
 	}
+	rc = links_wait(worker);
+	if (rc == 0)
+		rc = links_agree(worker);
+	if (rc != 0)
+		return rc;
+	tag_settle(worker);
 	rc = ol_worker_memory_start(worker);
 	if (rc == -ENODEV)
 		rc = ol_rail_lost_early(worker);

@@ -491,16 +491,6 @@ static bool leaves_at_once(const struct ol_worker *worker, uint64_t bytes)
 	       (bytes > 0 && bytes + sizeof(struct ol_push_hdr) <= worker->caps.inline_max);
 }
 
-/* The version is the server's newest: what a gradient was computed at beyond it is kept in hdr->ahead */
-static void base_clamp(struct ol_push_hdr *hdr, uint64_t version)
-{
-	const uint64_t base = hdr->base_version + hdr->ahead;
-	const uint64_t ahead = base > version ? base - version : 0;
-
-	hdr->ahead = ahead < UINT32_MAX ? (uint32_t)ahead : UINT32_MAX;
-	hdr->base_version = base - ahead;
-}
-
 /*
  * Post the header, with the bell. In front of it go the first `bytes` of the gradient, which must
  * be 0 or all of it (the header lies behind the gradient's end).
@@ -523,7 +513,7 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 	/* epoch of this connection; a server that went back does not know a newer base version */
 	hdr->epoch = ol_link_head(link)->epoch;
 	if (ol_worker_decided(worker))
-		base_clamp(hdr, link->version);
+		ol_carry_base(hdr, link->version);
 	else if (hdr->base_version > link->version)
 		hdr->base_version = link->version;
 	ol_record_seal(hdr);
@@ -714,47 +704,11 @@ int ol_withdraw(struct ol_worker *worker)
 	return rc;
 }
 
-/* May this push go now? To shard 0, if that decides, only once all others have the gradient */
-static bool may_send(const struct ol_link *link, uint32_t index)
-{
-	const struct ol_worker *worker = link->worker;
-	const uint64_t others = ol_worker_all(worker) & ~UINT64_C(1);
-
-	if (link->index != 0 || !ol_worker_decided(worker))
-		return true;
-	return worker->introduced && (worker->grads[index].unplaced & others) == 0;
-}
-
-/* Tell the shard which of the pushes that it has were dropped by shard 0 */
-static void send_drops(struct ol_link *link)
-{
-	struct ol_worker *worker = link->worker;
-	const uint64_t bit = UINT64_C(1) << link->index;
-	struct ol_xport_write write = { .flags = OL_XPORT_DOORBELL };
-
-	link->drops_due = false;
-	for (uint32_t i = 0; i < worker->slots; i++) {
-		struct ol_grad *grad = &worker->grads[i];
-
-		if ((grad->drop_due & grad->acks_due & bit) == 0) /* else it goes behind the push */
-			continue;
-		write.imm = ol_bell_make(OL_BELL_WITHDRAW, i + 1);
-		if (worker->ops->post_write(ol_link_head(link)->dial.conn, &write) == 0)
-			grad->drop_due &= ~bit;
-		else
-			link->drops_due = true;
-	}
-}
-
 void ol_push_progress(struct ol_link *link)
 {
 	while (link->send_count > 0 && ol_link_pushes(link)) {
 		uint32_t index = link->send_queue[link->send_head];
-		int rc;
-
-		if (!may_send(link, index))
-			return;
-		rc = send_one(link, index);
+		int rc = ol_carry_may_send(link, index) ? send_one(link, index) : -EAGAIN;
 
 		/* a full queue is tried again at the next poll; a broken one is about to be
 		 * reported */
@@ -763,12 +717,13 @@ void ol_push_progress(struct ol_link *link)
 		if (rc != 0)
 			return;
 		link->worker->grads[index].acks_due |= UINT64_C(1) << link->index;
-		link->drops_due = link->drops_due || link->worker->grads[index].dropped;
+		link->carried.drops_due =
+			link->carried.drops_due || link->worker->grads[index].dropped;
 		link->send_head = (link->send_head + 1) % OL_SLOTS_MAX;
 		link->send_count--;
 	}
-	if (link->drops_due && ol_link_pushes(link))
-		send_drops(link);
+	if (link->carried.drops_due && ol_link_pushes(link))
+		ol_carry_drops(link);
 	if (link->withdraw_due && link->send_count == 0 && ol_link_pushes(link))
 		send_withdraw(link);
 }
@@ -792,28 +747,6 @@ void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status)
 	ol_op_done(worker, op, 0, 0);
 }
 
-/*
- * A push that is to be sent again, and is not sent yet, may be acknowledged: where shard 0 decides the steps, a
- * head keeps what its worker's last connection brought, and takes it when it is decided. True: it is sent no
- * more
- */
-static bool unsent_take(struct ol_link *link, uint32_t index)
-{
-	const struct ol_grad *grad = &link->worker->grads[index];
-	uint32_t kept = 0;
-
-	if (!ol_worker_decided(link->worker) || (grad->open >> link->index & 1) == 0)
-		return false;
-	for (uint32_t i = 0; i < link->send_count; i++) {
-		const uint32_t other = link->send_queue[(link->send_head + i) % OL_SLOTS_MAX];
-
-		if (other != index)
-			link->send_queue[(link->send_head + kept++) % OL_SLOTS_MAX] = other;
-	}
-	link->send_count = kept;
-	return true;
-}
-
 void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 {
 	struct ol_link *link = peer->link;
@@ -828,7 +761,7 @@ void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 	memcpy(&ack, (const struct ol_ack *)peer->dial.acks->addr + slot, sizeof(ack));
 	if (!ol_record_whole(&ack) || ack.epoch != peer->epoch ||
 	    ack.seq != ol_worker_hdr(worker, slot, link->index)->seq ||
-	    ((grad->acks_due & bit) == 0 && !unsent_take(link, slot)))
+	    ((grad->acks_due & bit) == 0 && !ol_carry_unsent(link, slot)))
 		return; /* not an answer to this push */
 	if (peer == link->reader)
 		ol_link_learn_version(link, ack.version, ack.snapshot);

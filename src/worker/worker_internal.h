@@ -33,6 +33,8 @@
 #include "wire/format.h"
 #include "wire/rule.h"
 #include "wire/wire.h"
+#include "worker/carry.h"
+#include "worker/even.h"
 #include "worker/times.h"
 
 enum {
@@ -116,13 +118,6 @@ enum {
 	OL_HEAD, /* takes pushes, and pulls if there is no OL_TAIL */
 	OL_TAIL, /* takes pulls */
 	OL_PEERS
-};
-
-/* A pull that reads one version of all shards: even.c */
-enum ol_even {
-	OL_EVEN_NOT, /* each shard's newest version */
-	OL_EVEN_ASKS, /* for the newest version of each shard */
-	OL_EVEN_READS, /* the oldest of these, of all shards */
 };
 
 enum ol_read_state {
@@ -215,15 +210,7 @@ struct ol_link {
 	bool pinned;
 	bool asking; /* for ol_newest(): a read of the version line is in flight */
 
-	/* Decisions: carry.c */
-	uint64_t carried; /* newest version whose decision was written to this shard … */
-	uint64_t again_ns; /* … and when it may be written again */
-	uint32_t introduced; /* the founding of shard 0 that this shard was told of */
-	uint32_t decider; /* the one that it knows, as its line says … */
-	uint64_t ordered; /* … and the newest version in that */
-	uint64_t line_ns; /* when the line may be read again */
-	bool lined; /* a read of it is in flight */
-	bool drops_due; /* it is to be told of pushes that shard 0 has dropped */
+	struct ol_carried carried; /* where shard 0 decides the steps */
 };
 
 /* A gradient buffer: slot i of every shard. */
@@ -283,27 +270,6 @@ struct ol_reopen {
 	uint64_t wait_ns; /* back-off */
 	uint64_t opened_ns; /* when one was opened again; 0: never */
 	bool quiet; /* the transport's log lines say nothing new */
-};
-
-/* A decision on its way from one shard to others: carry.c */
-enum ol_carry_state {
-	OL_CARRY_IDLE,
-	OL_CARRY_ASK, /* a read of the version line is to be posted, to choose a version … */
-	OL_CARRY_ASKS, /* … and is */
-	OL_CARRY_TABLE, /* a read of the table is to be posted … */
-	OL_CARRY_LINE, /* … or of the version line behind it */
-	OL_CARRY_READS, /* both are posted */
-	OL_CARRY_WRITES, /* it is here */
-};
-
-struct ol_carry {
-	enum ol_carry_state state;
-	uint32_t number; /* distinguishes completions of this one from those of the one before */
-	uint64_t after; /* the version carried is the oldest behind this one that is there */
-	uint32_t from; /* shard … */
-	uint32_t snapshot; /* … and where the version lies there */
-	uint64_t to; /* shards that it is still to be written to, a bit each … */
-	uint64_t busy; /* … and those whose write is not complete */
 };
 
 /* How fast new versions come, as far as waits for one have seen */
@@ -575,10 +541,6 @@ static inline struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32
 	return &hdrs[grad * worker->link_count + link];
 }
 struct ol_version_line *ol_worker_line(struct ol_worker *worker, uint32_t link);
-/* ol_worker_decision -- the decision that is carried, with the table behind it; ol_worker_carry_line -- what is read
- * of a shard meanwhile; link_count: of the shard that it comes from */
-struct ol_decision *ol_worker_decision(struct ol_worker *worker);
-struct ol_version_line *ol_worker_carry_line(struct ol_worker *worker, uint32_t link);
 /* ol_worker_rule -- where the rule lies that the push in a slot brings to a shard */
 struct ol_rule *ol_worker_rule(struct ol_worker *worker, uint32_t grad, uint32_t link);
 struct ol_board *ol_worker_board(struct ol_worker *worker);
@@ -723,29 +685,6 @@ static inline bool ol_worker_decided(const struct ol_worker *worker)
 {
 	return worker->links[0].geo.decided != 0 && worker->opts.observer == 0;
 }
-void ol_carry_progress(struct ol_worker *worker);
-/* ol_carry_on_down -- a connection that was live is lost */
-void ol_carry_on_down(const struct ol_peer *peer);
-void ol_carry_on_table(struct ol_worker *worker, uint32_t number, int status);
-void ol_carry_on_written(struct ol_link *link, uint32_t number);
-void ol_carry_on_line(struct ol_link *link, int status);
-
-/* even.c: one version of all shards */
-/* ol_even_begin -- decide whether the pull that begins is even; asked: its caller wants it so */
-void ol_even_begin(struct ol_worker *worker, bool asked);
-/* ol_even_give_up -- a shard's last weights do, as its server is gone: the others' newest */
-void ol_even_give_up(struct ol_worker *worker);
-/* ol_even_waits -- a gradient is on its way to this shard, and may make the others' step there; or the shard is
- * not to be asked again yet */
-bool ol_even_waits(struct ol_link *link);
-/* ol_even_known -- the newest version of a shard was asked for, and has come */
-void ol_even_known(struct ol_link *link);
-/* ol_even_answered -- a shard has answered, or is given up: if it was the last one, read */
-void ol_even_answered(struct ol_worker *worker);
-/* ol_even_miss -- a shard has its version no more */
-void ol_even_miss(struct ol_link *link);
-/* ol_even_again -- all shards are done, and one has missed: true if all are asked again */
-bool ol_even_again(struct ol_worker *worker);
 
 /* queue.c: gradients that wait for their server */
 /* ol_queue_room -- the queue of every shard of the span takes one more delta */

@@ -10,6 +10,7 @@
  *	decided [--seed N] [--kills N] [--only TEXT]	kills of each job
  */
 
+#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <poll.h>
@@ -31,6 +32,8 @@ enum {
 	WORKERS = 4,
 	LEN = 3 * 1024 + 100,
 	STEPS_QUIET = 60,
+	PATIENCE_MS = 30000,
+	WAIT_MS = 100,
 };
 
 /* What workers tell of the job, in memory that all processes share */
@@ -88,7 +91,16 @@ static int push(struct ol_worker *worker, uint64_t version, float value)
 	for (uint64_t i = 0; i < LEN; i++)
 		grad[i] = value;
 	check_ok(ol_push(worker, grad, &info, &op));
-	return ol_worker_wait(worker, &op);
+	for (unsigned i = 0; i < PATIENCE_MS / WAIT_MS; i++) {
+		const int rc = ol_worker_wait_for(worker, &op, WAIT_MS);
+
+		if (rc != -EAGAIN)
+			return rc;
+		if (atomic_load(
+			    &told->ends)) /* others have left, perhaps fewer than a quorum are here */
+			check_ok(ol_withdraw(worker));
+	}
+	return -ETIMEDOUT;
 }
 
 /* A worker's process: until the job has ended */

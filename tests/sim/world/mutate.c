@@ -116,6 +116,10 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_HELD_LOOSE] = "held-loose",
 	[MUTATE_ANSWERS_OVER] = "answers-over",
 	[MUTATE_UNEVEN] = "uneven",
+	[MUTATE_DECIDES_ALONE] = "decides-alone",
+	[MUTATE_NO_ORPHANS] = "no-orphans",
+	[MUTATE_FIRST_SHARD_FIRST] = "shard-0-first",
+	[MUTATE_NO_INTRODUCTION] = "no-introduction",
 };
 
 void mutate_set(enum mutation mutation)

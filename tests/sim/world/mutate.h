@@ -72,6 +72,10 @@ enum mutation {
 	MUTATE_HELD_LOOSE, /* a snapshot that waits for its commit may be overwritten */
 	MUTATE_ANSWERS_OVER, /* a commit is answered in a slot where a later push has landed */
 	MUTATE_UNEVEN, /* a worker that joins reads each shard at its newest version */
+	MUTATE_DECIDES_ALONE, /* each shard decides its steps by itself */
+	MUTATE_NO_ORPHANS, /* what waits at a shard for a decision dies with its worker */
+	MUTATE_FIRST_SHARD_FIRST, /* shard 0 has a gradient before the others have it */
+	MUTATE_NO_INTRODUCTION, /* a shard 0 that came back decides anew what others have made */
 	MUTATE_COUNT
 };
 

@@ -31,6 +31,7 @@ WRAP(unsigned, ol_store_gather, struct ol_store *store, struct ol_contribution *
 /* Of one life of a server */
 static struct turns {
 	uint32_t life;
+	uint64_t began_ns;
 	bool present[CLUSTER_WORKERS_MAX];
 	bool held[CLUSTER_WORKERS_MAX]; /* it has given to the next step */
 	bool decided; /* the next step may be made, whatever the time is */
@@ -49,10 +50,18 @@ static struct {
 /* A step lacks, at one shard, what has died with its worker */
 static bool lacks;
 
+/* When pushes were first sent to any shard: the last ones */
+static struct {
+	uint64_t seq;
+	uint64_t at_ns;
+} sent[128];
+static uint32_t sent_count;
+
 void turns_begin(void)
 {
 	memset(turns, 0, sizeof(turns));
 	dropped.there = lacks = false;
+	sent_count = 0;
 }
 
 /* Several shards whose steps do not wait for all: shard 0 decides them */
@@ -109,7 +118,8 @@ static struct turns *own(void)
 		if (cluster.servers[i].process != sim_process_self())
 			continue;
 		if (turns[i].life != cluster.servers[i].life)
-			turns[i] = (struct turns){ .life = cluster.servers[i].life };
+			turns[i] = (struct turns){ .life = cluster.servers[i].life,
+						   .began_ns = sim_now() };
 		return &turns[i];
 	}
 	return NULL;
@@ -389,12 +399,46 @@ unsigned __wrap_ol_store_gather(struct ol_store *store, struct ol_contribution *
 	return __real_ol_store_gather(store, contributions, count, sum);
 }
 
+void turns_on_send(uint64_t seq)
+{
+	for (uint32_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++) {
+		if (sent[i].seq == seq)
+			return;
+	}
+	sent[sent_count % (sizeof(sent) / sizeof(sent[0]))].seq = seq;
+	sent[sent_count++ % (sizeof(sent) / sizeof(sent[0]))].at_ns = sim_now();
+}
+
+/* What shard 0 has taken was here before: so it was lost with an earlier server of this shard */
+static void check_lost(const struct ol_ingest *ingest, uint32_t worker)
+{
+	for (uint32_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++) {
+		if (!cluster.scenario.chain && sent[i].seq == ingest->follow.lost[worker] &&
+		    sent[i].at_ns > own()->began_ns)
+			sim_fail(
+				"check_turns",
+				"shard %u lacks a gradient of worker %u, which shard 0 has, and has "
+				"lived since before that was pushed",
+				ingest->opts->shard, worker);
+	}
+}
+
 bool __wrap_ol_follow_fill(struct ol_ingest *ingest)
 {
 	const uint64_t before = ol_word_load(&ingest->store->board->restored_lost);
-	const bool filled = __real_ol_follow_fill(ingest);
+	uint64_t lost[CLUSTER_WORKERS_MAX];
+	bool filled;
 
-	lacks = lacks || ol_word_load(&ingest->store->board->restored_lost) > before;
+	memcpy(lost, ingest->follow.lost, cluster.ids * sizeof(*lost));
+	filled = __real_ol_follow_fill(ingest);
+
+	if (ol_word_load(&ingest->store->board->restored_lost) == before)
+		return filled;
+	lacks = true;
+	for (uint32_t w = 0; w < cluster.ids; w++) {
+		if (ingest->follow.lost[w] != lost[w])
+			check_lost(ingest, w);
+	}
 	return filled;
 }
 

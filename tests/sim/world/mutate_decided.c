@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* mutate_decided.c -- steps of several shards that are not decided once, or not for all of them */
+
+#include "server/ingest.h"
+#include "sim/world/cluster.h"
+#include "sim/world/mutate.h"
+#include "sim/world/turns.h"
+#include "sim/world/wrap.h"
+#include "worker/worker_internal.h"
+
+WRAP(bool, ol_follow_keeps, const struct ol_ingest *ingest);
+WRAP(bool, ol_follow_orphan, struct ol_ingest *ingest, struct ol_landed *landed);
+WRAP(bool, ol_carry_may_send, const struct ol_link *link, uint32_t index);
+
+bool __wrap_ol_follow_keeps(const struct ol_ingest *ingest)
+{
+	return !mutation(MUTATE_DECIDES_ALONE) && __real_ol_follow_keeps(ingest);
+}
+
+bool __wrap_ol_follow_orphan(struct ol_ingest *ingest, struct ol_landed *landed)
+{
+	return !mutation(MUTATE_NO_ORPHANS) && __real_ol_follow_orphan(ingest, landed);
+}
+
+bool __wrap_ol_carry_may_send(const struct ol_link *link, uint32_t index)
+{
+	if (turns_decided())
+		turns_on_send(ol_worker_hdr(link->worker, index, link->index)->seq);
+	if (mutation(MUTATE_FIRST_SHARD_FIRST) && link->worker->introduced)
+		return true;
+	if (mutation(MUTATE_NO_INTRODUCTION) &&
+	    (link->worker->grads[index].unplaced & ~UINT64_C(1)) == 0)
+		return true;
+	return __real_ol_carry_may_send(link, index);
+}

@@ -25,7 +25,8 @@ enum {
 	OBSERVERS = 1,
 	LANDING = 0x10000, /* bytes at the begin of a landing region that anything lands in */
 	INPUT_MAX = 2048,
-	CHAIN_SAYS = 5 /* in say(): from here on of a neighbour in a chain */
+	CHAIN_SAYS = 5, /* in say(): from here on of a neighbour in a chain */
+	DECIDES = 9 /* the same: what shard 0 has decided */
 };
 
 /* The server's memory of the one that lies to it */
@@ -172,6 +173,27 @@ static void land(struct liar_conn *conn)
 	liar_land_any(conn, LANDING);
 }
 
+/* A decision of another shard, for which no server vouches */
+static void decide(struct liar_conn *conn)
+{
+	const struct ol_geometry *geo = &fuzz.server->store.geo;
+	struct ol_decision decision = { .version = liar_byte(),
+					.founded = 1,
+					.shard = liar_byte() & 3 };
+	uint8_t table[512];
+
+	memset(table, 0, sizeof(table));
+	liar_bytes(table, sizeof(table));
+	if (ol_layout_table_bytes(geo) > sizeof(table))
+		return;
+	decision.table_crc = ol_record_crc(table, ol_layout_table_bytes(geo));
+	ol_record_seal(&decision);
+	liar_land(conn, ol_layout_decision_off(geo, WINDOW), &decision, sizeof(decision));
+	liar_land(conn, ol_layout_decision_off(geo, WINDOW) + sizeof(decision), table,
+		  (uint32_t)ol_layout_table_bytes(geo));
+	liar_bell(conn, (liar_byte() & 1) != 0 ? OL_BELL_WITHDRAW : OL_BELL_DECISION, 1);
+}
+
 static void pin(struct liar_conn *conn)
 {
 	uint64_t word = fuzz.server->store.version + 1 - (liar_byte() & 3);
@@ -276,6 +298,10 @@ static void say(struct liar_conn *conn, uint8_t op)
 							    pin,         liar_bell_any, entry,
 							    chain_hello, successor,     answer };
 
+	if (op == DECIDES && fuzz.server->ingest.follow.on) {
+		decide(conn);
+		return;
+	}
 	if (op >= CHAIN_SAYS && op < sizeof(says) / sizeof(says[0]) &&
 	    fuzz.server->opts.coordinator == NULL)
 		return;
@@ -375,6 +401,12 @@ static struct ol_server_opts options(void)
 		opts.coordinator = "fuzz";
 	if ((how & 64) != 0)
 		opts.replicate_every = 2;
+	if ((how & 65) == 65 && opts.coordinator == NULL && opts.wait != OL_WAIT_ALL &&
+	    opts.late == OL_LATE_DROP) { /* the second shard of two, of as many parameters */
+		opts.param_count += 1024;
+		opts.shard_count = 2;
+		opts.shard = 1;
+	}
 	liar.keeps = (how & 128) != 0;
 	liar.honest_coord = (more & 128) != 0;
 	return opts;

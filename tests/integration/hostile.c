@@ -32,6 +32,8 @@ enum lie {
 	LIE_HELLO_NO_ACKS,
 	LIE_HELLO_TWICE,
 	LIE_BELL_UNKNOWN,
+	LIE_DECISION, /* each shard makes its own steps here … */
+	LIE_GONE, /* … and no other drops a gradient */
 	LIE_SLOT_NOT_ITS_OWN,
 	LIE_HDR_CRC,
 	LIE_HDR_EPOCH,
@@ -120,6 +122,12 @@ static int tell(const struct job *job, long lie)
 		tell_hello(&peer, (enum lie)lie);
 		if (lie == LIE_BELL_UNKNOWN)
 			peer_write(&peer, priv, 8, OL_PIN_OFF + 8, ol_bell_make(200, 0));
+		if (lie == LIE_DECISION)
+			peer_write(&peer, priv, 8, OL_PIN_OFF + 8,
+				   ol_bell_make(OL_BELL_DECISION, 0));
+		if (lie == LIE_GONE)
+			peer_write(&peer, priv, 8, OL_PIN_OFF + 8,
+				   ol_bell_make(OL_BELL_WITHDRAW, 1));
 		if (lie >= LIE_SLOT_NOT_ITS_OWN)
 			tell_push(&peer, (enum lie)lie);
 	}
@@ -174,6 +182,81 @@ static int push_twice(const struct job *job, long how)
 	return 0;
 }
 
+static struct ol_worker *honest(const struct job *job, uint32_t id, const char *with_key, int want)
+{
+	struct ol_worker_opts opts;
+	struct ol_worker *worker = NULL;
+	char err[256] = "";
+
+	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
+	opts.servers = job->addrs;
+	opts.transport = job_transport();
+	opts.worker = id;
+	opts.job_key = with_key;
+	opts.connect_timeout_ms = want == OL_E_AUTH ? 500 : opts.connect_timeout_ms;
+	check_eq(ol_worker_open(&opts, &worker, err, sizeof(err)), want);
+	check((want == 0) == (err[0] == '\0'));
+	return worker;
+}
+
+/* A decision with a table of zeros */
+static void tell_decision(struct peer *peer, uint32_t shard, bool torn)
+{
+	const struct ol_geometry *geo = &peer->accept.geo;
+	const uint64_t bytes = ol_layout_table_bytes(geo);
+	struct ol_decision decision = { .version = 1, .history = 1, .founded = 1, .shard = shard };
+	uint8_t *table = calloc(1, bytes);
+
+	check(table != NULL);
+	decision.table_crc = ol_record_crc(table, bytes) + torn;
+	free(table);
+	ol_record_seal(&decision);
+	peer_write(peer, &decision, sizeof(decision), ol_layout_decision_off(geo, geo->window),
+		   ol_bell_make(OL_BELL_DECISION, 0));
+}
+
+/* Where one shard decides, and a worker says what it has decided */
+static int decide_falsely(const struct job *job, long how)
+{
+	static const uint32_t shards[] = { 1, 0, 2 }; /* another one, its own, none */
+	struct job first = *job; /* of its shards */
+	struct peer peer;
+	uint8_t priv[8];
+
+	snprintf(first.addrs, sizeof(first.addrs), "%s", job->addr[0]);
+	peer_open(&peer, key, OL_ROLE_WORKER, 1);
+	peer_join(&peer, &first);
+	tell_hello(&peer, LIE_COUNT);
+	peer_welcome(&peer);
+	if (how == 3) {
+		peer_write(&peer, priv, 8, OL_PIN_OFF + 8,
+			   ol_bell_make(OL_BELL_WITHDRAW, 1 + peer.accept.geo.window));
+	} else {
+		tell_decision(&peer, 1, true); /* as while it is written: no lie, and no news */
+		tell_decision(&peer, shards[how], false);
+	}
+	peer_wait(&peer, OL_XPORT_CONN_DOWN, priv, sizeof(priv));
+	peer_close(&peer);
+	return 0;
+}
+
+static int decided_count(const struct job *job, long violations)
+{
+	struct ol_worker *worker = honest(job, 0, key, 0);
+	struct ol_server_stat stat;
+
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	check_ok(job_push(worker, 1.0f));
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	check_ok(ol_stat(worker, 0, &stat));
+	check_eq(stat.violations, violations);
+	for (uint32_t k = 0; k < 2; k++)
+		check_eq(ol_applied_grads(worker, k, 0), violations);
+	ol_worker_close(worker);
+	return 0;
+}
+
 static int handshakes(const struct job *job, long unused)
 {
 	uint8_t garbage[OL_XPORT_PRIV_CONNECT_MAX], bytes[OL_WIRE_CONNECT_BYTES];
@@ -197,24 +280,6 @@ static int handshakes(const struct job *job, long unused)
 	peer_refused(&peer, bytes, sizeof(bytes), job, OL_REJECT_AUTH);
 	peer_close(&peer);
 	return 0;
-}
-
-static struct ol_worker *honest(const struct job *job, uint32_t id, const char *with_key, int want)
-{
-	struct ol_worker_opts opts;
-	struct ol_worker *worker = NULL;
-	char err[256] = "";
-
-	ol_worker_opts_init(&opts);
-	opts.lease_ms = JOB_LEASE_MS;
-	opts.servers = job->addrs;
-	opts.transport = job_transport();
-	opts.worker = id;
-	opts.job_key = with_key;
-	opts.connect_timeout_ms = want == OL_E_AUTH ? 500 : opts.connect_timeout_ms;
-	check_eq(ol_worker_open(&opts, &worker, err, sizeof(err)), want);
-	check((want == 0) == (err[0] == '\0'));
-	return worker;
 }
 
 static int strangers(const struct job *job, long unused)
@@ -287,5 +352,17 @@ int main(void)
 		job_join(job_fork(push_twice, &job, how));
 	job_stop(&job);
 	printf("ok slot in use\n");
+
+	opts.param_count = 2048;
+	opts.shard_count = 2;
+	opts.wait = OL_WAIT_FIXED;
+	opts.wait_k = 1;
+	job_start(&job, opts, 0.0f);
+	for (long how = 0; how < 4; how++) {
+		job_join(job_fork(decide_falsely, &job, how));
+		job_join(job_fork(decided_count, &job, how + 1));
+	}
+	job_stop(&job);
+	printf("ok decisions\n");
 	return 0;
 }

@@ -70,6 +70,16 @@ truth "late counts less: none is dropped before the end" 'r["gradients_late"] <=
 # the mean is of every gradient once, also where a server began again with what the last one had
 late "a server's death" --consistency sync:k=2 "${delays[@]}" --steps 200 --kill server0@80steps:down=100ms
 truth "a server's death: k" 'r["recoveries"] == 1 and r["k_mean"] == 2'
+# of several servers one decides, and each gradient is in all shards or in none: then all count the same
+late "two servers" --servers 2 --consistency sync:k=2 "${delays[@]}" --steps 150 --kill server1@60steps:down=100ms,server0@90steps:down=100ms
+truth "two servers: k" 'r["recoveries"] == 2 and r["k_mean"] == 2 and r["gradients_late"] > 20'
+truth "two servers: alike" 'all(len({l["applied"] for l in w["links"]}) == 1 for w in r["accounting"]["workers"])'
+late "three chains" --servers 3 --consistency sync:dbw --durability chain --replicas 2 "${delays[@]}" --steps 100 --kill head0@40steps
+truth "three chains: alike" 'all(len({l["applied"] for l in w["links"]}) == 1 for w in r["accounting"]["workers"])'
+outlast train "${small[@]}" --workers 4 --servers 2 --consistency sync:k=2 --outage continue
+expect "two servers, continue" 2
+late "ssp, two servers" --servers 2 --consistency ssp:2 "${delays[@]}" --steps 400
+truth "ssp, two servers" 'r["gradients_late"] == 0 and r["version"] >= 400'
 late "ssp" --consistency ssp:2 "${delays[@]}" --steps 400
 truth "ssp: no gradient is late, none too far ahead" 'r["gradients_late"] == 0 and r["k_mean"] == 1 and r["version"] >= 400'
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How long things live: servers as long as their process, a model's place in a job as long as its
 optimizer, gradient buffers too; and what a child of a fork may do."""
+import concurrent.futures
 import contextlib
 import copy
 import gc
@@ -293,6 +294,43 @@ class QuorumTest(unittest.TestCase):
                 self.assertEqual((weights[0], weights.version), (want, version))
                 self.assertEqual([job.stat_links()[0][word] for word in ("late", "lost")], [0, 0])
                 del weights
+
+
+class DecidedTest(unittest.TestCase):
+    """Steps of the first of two, of several servers: a gradient is in all shards or in none."""
+
+    def test_shards_make_steps_of_the_same_gradients(self):
+        with outlast.launch(params=4096, lr=0.5, servers=3, workers=2,
+                            consistency="sync:k=1") as servers:
+            def train(number: int) -> None:
+                with outlast.connect(servers, worker=number, timeout=20) as job:
+                    for _ in range(60):
+                        weights = job.pull()
+                        self.assertEqual(weights.array.min(), weights.array.max())
+                        grad = job.grad()
+                        grad[:] = number + weights.version / 7.0
+                        try:
+                            job.push(grad)
+                        except outlast.Late:
+                            late.append(number)
+                        del weights, grad
+                    self.assertEqual(len({link["late"] for link in job.stat_links()}), 1)
+
+            late: list[int] = []
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                list(pool.map(train, range(2)))
+
+    def test_what_it_cannot_do_is_said(self):
+        with outlast.launch(params=4096, servers=2, workers=2,
+                            consistency="sync:k=1") as servers:
+            with self.assertRaisesRegex(outlast.Error, "give outage wait"):
+                outlast.connect(servers, outage="continue", timeout=5)
+            with outlast.connect(servers, timeout=20) as job:
+                job.pull()
+                with self.assertRaisesRegex(outlast.Error, "whole gradients"):
+                    job.push(job.grad(), span=job.shards[1])
+        with self.assertRaisesRegex(outlast.Error, "late=next"):
+            outlast.launch(params=4096, servers=2, workers=2, consistency="sync:k=1,late=next")
 
 
 class ReadersTest(unittest.TestCase):

@@ -346,8 +346,8 @@ static const struct {
 	[MUTATE_NO_FENCE] = { 6700, 0 },        [MUTATE_ORDER_BLIND] = { 2680, CLUSTER_AGE_ORDERS },
 	[MUTATE_NO_CRC] = { 590, 0 },           [MUTATE_EARLY_TAIL] = { 200, 0 },
 	[MUTATE_BOTH_COPIES] = { 240, 0 },      [MUTATE_ANSWERS_OVER] = { 2060, 0 },
-	[MUTATE_NO_ORPHANS] = { 2501, 0 },      [MUTATE_FIRST_SHARD_FIRST] = { 2501, 0 },
-	[MUTATE_NO_INTRODUCTION] = { 2501, 0 },
+	[MUTATE_NO_ORPHANS] = { 5000, 0 },      [MUTATE_FIRST_SHARD_FIRST] = { 3500, 0 },
+	[MUTATE_NO_INTRODUCTION] = { 23700, 0 },
 };
 
 /* 0: it was found */

@@ -414,6 +414,9 @@ class Job(Handle):
                 f"push() does not take base={base}: a base is the version of one of "
                 "the last two pulls, or a list of one for each shard that is pushed; versions end "
                 "at 2**56 - 1", rc)
+        if rc == -errno.EOPNOTSUPP:
+            raise _errors.Error("push() of a span: where a step is not one of all workers, servers "
+                                "of several shards make it of whole gradients", rc)
         if rc != 0:
             raise _errors.make(rc)
 

@@ -187,9 +187,10 @@ struct ol_server_opts {
 	 */
 	uint32_t refound;
 	uint32_t spin_yield; /* as in struct ol_worker_opts */
-	/* SYNC; workers is then the n of all. With several shards only ALL, and no SSP: otherwise
-	   each server would choose the gradients of a step by itself. Then worker A could wait at
-	   one server for worker B, which waits at another server for worker A. */
+	/* SYNC; workers is then the n of all. With several shards the server of shard 0 decides which
+	   gradients make a step, unless that is one of ALL, and workers carry its decision to the
+	   others: a gradient is in all shards or in none, whoever dies. Their workers have outage END
+	   or WAIT, and push no spans. SSP of several shards: who is ahead waits at shard 0. */
 	enum ol_wait wait; /* default ALL */
 	uint32_t wait_k; /* FIXED; ADASYNC: of the first step; QUORUM: no step has fewer, however
 			    few workers there are */
@@ -235,7 +236,7 @@ struct ol_server_opts {
 	/* QUORUM: a step waits so long for more gradients after its wait_k-th has come, or until all
 	   workers that are connected have given one */
 	uint32_t grace_ms;
-	enum ol_late late; /* default DROP */
+	enum ol_late late; /* default DROP, and that of several shards */
 	uint32_t
 		late_steps; /* NEXT, AGED: a gradient of weights that are older by more steps than this is
 				dropped all the same; 0: however old */

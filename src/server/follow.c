@@ -40,10 +40,9 @@ int ol_follow_open(struct ol_ingest *ingest, bool on)
 	return follow->seqs != NULL && follow->lost != NULL ? 0 : -ENOMEM;
 }
 
-static void orphan_empty(const struct ol_follow *follow, struct ol_orphan *orphan)
+static void orphan_empty(struct ol_orphan *orphan)
 {
-	if (orphan->gradient != follow->zeros)
-		free(orphan->gradient);
+	free(orphan->own);
 	free(orphan->rule);
 	*orphan = (struct ol_orphan){ 0 };
 }
@@ -53,7 +52,7 @@ void ol_follow_close(struct ol_ingest *ingest)
 	struct ol_follow *follow = &ingest->follow;
 
 	for (uint32_t i = 0; i < follow->orphan_count; i++)
-		orphan_empty(follow, &follow->orphans[i]);
+		orphan_empty(&follow->orphans[i]);
 	free(follow->orphans);
 	free(follow->zeros);
 	free(follow->table);
@@ -93,10 +92,12 @@ static bool decision_copy(struct ol_ingest *ingest, const struct ol_session *ses
 static bool is_news(const struct ol_ingest *ingest, const struct ol_decision *decision)
 {
 	const struct ol_follow *follow = &ingest->follow;
+	const uint32_t known = follow->founded[decision->shard];
 
-	if (decision->shard == 0 && decision->founded != follow->founded)
-		return decision->founded > follow->founded;
-	return decision->version > follow->version && decision->version > version_of(ingest);
+	if (decision->founded < known) /* of a history that was given up */
+		return false;
+	return (decision->shard == 0 && decision->founded > known) ||
+	       (decision->version > follow->version && decision->version > version_of(ingest));
 }
 
 /* 0, or why no server's word for it can be found */
@@ -157,8 +158,7 @@ const char *ol_follow_on_decision(struct ol_ingest *ingest, const struct ol_sess
 		return "decision for which no server vouches";
 	if (rc != 0)
 		return NULL;
-	if (decision.shard == 0 && decision.founded > follow->founded)
-		follow->founded = decision.founded;
+	follow->founded[decision.shard] = decision.founded;
 	if (decision.version > follow->version && decision.version > version_of(ingest)) {
 		decision_take(ingest, &decision, now_ns);
 		*ret_news = true;
@@ -171,7 +171,7 @@ void ol_follow_show(struct ol_ingest *ingest)
 	_Atomic uint64_t *word = &ingest->store->board->line.decider;
 
 	if (!ol_follow_is_due(ingest) && !is_between(ingest))
-		ol_word_store(word, ingest->follow.founded);
+		ol_word_store(word, ingest->follow.founded[0]);
 }
 
 /* ---- gradients ---- */
@@ -311,17 +311,17 @@ bool ol_follow_orphan(struct ol_ingest *ingest, struct ol_landed *landed)
 
 	if (!has_room(ingest, landed->session))
 		return false;
-	made.gradient = malloc(bytes);
+	made.gradient = made.own = malloc(bytes);
 	if (made.state.has_rule)
 		made.rule = malloc(session->rule_bytes);
-	orphan = made.gradient != NULL && (made.rule != NULL || !made.state.has_rule)
+	orphan = made.own != NULL && (made.rule != NULL || !made.state.has_rule)
 			 ? orphan_make(ingest, &slot)
 			 : NULL;
 	if (orphan == NULL) {
-		orphan_empty(&ingest->follow, &made);
+		orphan_empty(&made);
 		return false;
 	}
-	memcpy(made.gradient, ol_ingest_gradient(ingest, *landed), bytes);
+	memcpy(made.own, ol_ingest_gradient(ingest, *landed), bytes);
 	if (made.rule != NULL)
 		memcpy(made.rule, ol_session_rule(session, landed->slot), session->rule_bytes);
 	*orphan = made;
@@ -331,7 +331,7 @@ bool ol_follow_orphan(struct ol_ingest *ingest, struct ol_landed *landed)
 
 void ol_follow_free(struct ol_ingest *ingest, struct ol_landed orphan)
 {
-	orphan_empty(&ingest->follow, ol_follow_of(&ingest->follow, orphan));
+	orphan_empty(ol_follow_of(&ingest->follow, orphan));
 }
 
 /* Put `landed` in the place of its orphan in a list */

@@ -41,7 +41,8 @@ struct ol_orphan {
 	uint32_t slot; /* that it was in */
 	uint32_t format;
 	struct ol_slot_state state;
-	void *gradient; /* owned; or struct ol_follow's zeros */
+	const void *gradient; /* in `own`; or struct ol_follow's zeros */
+	void *own; /* owned */
 	struct ol_rule *rule; /* owned: that it brings; NULL: none */
 };
 
@@ -50,7 +51,7 @@ struct ol_follow {
 	uint64_t version; /* newest that a decision has said … */
 	uint64_t *seqs; /* … and the last push of each worker in it */
 	uint64_t *lost; /* of each worker, the last of these that was given up */
-	uint32_t founded; /* newest founding of shard 0 that was heard of */
+	uint32_t founded[OL_SHARDS_MAX]; /* newest founding of each shard that was heard of */
 	uint64_t since_ns; /* the next step is decided, or somebody came, since then */
 	uint8_t *table; /* room to check one in */
 	struct ol_orphan *orphans;

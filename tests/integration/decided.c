@@ -44,7 +44,7 @@ static struct told {
 } * told;
 
 static uint64_t seed = 1;
-static unsigned kills = 6;
+static unsigned kills = 4;
 static const char *only = "";
 
 static uint64_t draw(uint64_t below)

@@ -12,7 +12,7 @@ build=${OUTLAST_BUILD:-$root/build/dev}/tests
 # shellcheck disable=SC2016  # expanded in the guest
 exec "$root/tools/lab/run" --deadline 600 -- sh -c '
 	export OL_TRANSPORT=verbs
-	for test in job hostile pin between; do
+	for test in job hostile pin between decided; do
 		"$0/integration-$test" || { echo "not ok $test"; exit 1; }
 		echo "ok $test"
 	done' "$build"

@@ -73,7 +73,8 @@ void turns_draw(struct scenario *scenario)
 	    n > CLUSTER_WORKERS_FEW || scenario->spans || scenario->back || scenario->running ||
 	    scenario->every != 0 || !sim_ppm(500000))
 		return;
-	scenario->shards = 2 + sim_below(2);
+	scenario->shards =
+		2 + (scenario->chain ? 0 : sim_below(2)); /* of more, one is lost more often */
 	scenario->pushes = 8 + scenario->pushes % 8;
 	if (!scenario->sync) {
 		scenario->ssp = true;

@@ -67,7 +67,8 @@ bool ol_follow_is_due(const struct ol_ingest *ingest)
 
 bool ol_follow_keeps(const struct ol_ingest *ingest)
 {
-	return ingest->follow.on && (ingest->opts->shard != 0 || ol_follow_is_due(ingest));
+	return ingest->follow.on &&
+	       (ingest->opts->shard != 0 || ingest->follow.newest > version_of(ingest));
 }
 
 /* ---- decisions ---- */
@@ -88,6 +89,13 @@ static bool decision_copy(struct ol_ingest *ingest, const struct ol_session *ses
 	return ol_record_crc(ingest->follow.table, bytes) == ret_decision->table_crc;
 }
 
+/* It is ahead, and no decision that is nearer is known */
+static bool is_nearest(const struct ol_ingest *ingest, uint64_t version)
+{
+	return version > version_of(ingest) &&
+	       (!ol_follow_is_due(ingest) || version < ingest->follow.version);
+}
+
 /* Does it say anything that this server does not know? */
 static bool is_news(const struct ol_ingest *ingest, const struct ol_decision *decision)
 {
@@ -97,7 +105,8 @@ static bool is_news(const struct ol_ingest *ingest, const struct ol_decision *de
 	if (decision->founded < known) /* of a history that was given up */
 		return false;
 	return (decision->shard == 0 && decision->founded > known) ||
-	       (decision->version > follow->version && decision->version > version_of(ingest));
+	       is_nearest(ingest, decision->version) ||
+	       (decision->version > follow->newest && decision->version > version_of(ingest));
 }
 
 /* 0, or why no server's word for it can be found */
@@ -159,10 +168,11 @@ const char *ol_follow_on_decision(struct ol_ingest *ingest, const struct ol_sess
 	if (rc != 0)
 		return NULL;
 	follow->founded[decision.shard] = decision.founded;
-	if (decision.version > follow->version && decision.version > version_of(ingest)) {
+	*ret_news = is_nearest(ingest, decision.version) || decision.version > follow->newest;
+	if (is_nearest(ingest, decision.version))
 		decision_take(ingest, &decision, now_ns);
-		*ret_news = true;
-	}
+	if (decision.version > follow->newest)
+		follow->newest = decision.version;
 	return NULL;
 }
 
@@ -170,7 +180,7 @@ void ol_follow_show(struct ol_ingest *ingest)
 {
 	_Atomic uint64_t *word = &ingest->store->board->line.decider;
 
-	if (!ol_follow_is_due(ingest) && !is_between(ingest))
+	if (ingest->follow.newest <= version_of(ingest) && !is_between(ingest))
 		ol_word_store(word, ingest->follow.founded[0]);
 }
 

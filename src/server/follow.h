@@ -12,7 +12,8 @@
  *
  * A decision that is one version ahead says exactly which gradients make the next step. One that is further
  * ahead, as after a restart, says which gradients are in one of the next steps; those computed at newer
- * weights than the published ones are in a later one.
+ * weights than the published ones are in a later one. Of several the nearest is followed, and nothing is decided here
+ * up to the newest.
  *
  * What a decision has and this server lacks is on its way: its worker pushes it again. If its id has another
  * process by now, or keeps it no more, or it does not come within restore_wait_ms, it is lost: its worker has died
@@ -48,7 +49,8 @@ struct ol_orphan {
 
 struct ol_follow {
 	bool on; /* shard 0 decides the job's steps */
-	uint64_t version; /* newest that a decision has said … */
+	uint64_t newest; /* version that another shard has made, as a decision says */
+	uint64_t version; /* of the decision that is followed … */
 	uint64_t *seqs; /* … and the last push of each worker in it */
 	uint64_t *lost; /* of each worker, the last of these that was given up */
 	uint32_t founded[OL_SHARDS_MAX]; /* newest founding of each shard that was heard of */

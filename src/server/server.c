@@ -199,7 +199,8 @@ static int xport_start(struct ol_server *server, const struct ol_geometry *geo, 
 
 	ol_xport_opts_init(&xopts);
 	xopts.conns_max = server->sessions.count + spare_conns(&server->opts);
-	xopts.doorbells_max = (server->opts.window + 1) * (2 + parts + geo->decided) + 4;
+	xopts.doorbells_max = (server->opts.window + 1) * (2 + parts + geo->decided) + 4 +
+			      geo->decided * OL_DECISIONS_MAX;
 	if (xopts.doorbells_max < server->kind->doorbells_min)
 		xopts.doorbells_max = server->kind->doorbells_min;
 	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;

@@ -466,9 +466,9 @@ static_assert(sizeof(struct ol_push_hdr) == 64, "push header is part of the wire
  *
  * A worker carries it: it reads head and table of the shard that is furthest, writes them behind its
  * slots at a shard that is behind, this record in front, and rings. Any worker may, and all are
- * alike: the table has a server's word (wire/vouch.h), and the number of its version orders it. A worker
- * writes no other decision there before the shard has come to that version, or the connection ends; so
- * one that is torn was not written by this library, or another one follows it.
+ * alike: the table has a server's word (wire/vouch.h), and the number of its version orders it. A server
+ * ignores one that is torn, as it is being written over, and another bell follows. A worker rings at
+ * most OL_DECISIONS_MAX before the shard has made a step, so that doorbells stay bounded.
  *
  * A worker pushes to shard 0 last, when all other shards have the gradient. So what shard 0 takes, the
  * others have, even if the worker dies at that moment.
@@ -486,6 +486,10 @@ struct ol_decision {
 	uint64_t reserved[4];
 	uint32_t table_crc; /* CRC32C of what is behind it: ol_layout_table_bytes() */
 	uint32_t crc; /* CRC32C of all before it */
+};
+
+enum {
+	OL_DECISIONS_MAX = 8
 };
 
 static_assert(sizeof(struct ol_decision) == OL_LINE_BYTES, "decision is part of the wire protocol");

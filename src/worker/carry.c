@@ -16,7 +16,8 @@
  *
  *	1. its table is written to all others, which learn from it when it was founded
  *	2. their version lines, read anew, say that they know it
- *	3. if one of them is ahead, its table is written to shard 0
+ *	3. if one of them is ahead, its newest table is written to shard 0, which decides nothing up to that version;
+ *	   it then makes the steps that are missing, as any shard that is behind
  *
  * Of a chain the head takes decisions and says what it knows, and its line is that of all that it has
  * ordered. The tail's table is what is carried.
@@ -63,7 +64,12 @@ static bool is_done(struct ol_link *link)
 {
 	const uint64_t now_ns = ol_worker_now(link->worker);
 
-	if (link->carried.version <= link->version || now_ns >= link->carried.again_ns)
+	if (link->carried.seen != link->version) {
+		link->carried.seen = link->version;
+		link->carried.rung = 0;
+	}
+	if (link->carried.version <= link->version ||
+	    (now_ns >= link->carried.again_ns && link->carried.rung < OL_DECISIONS_MAX))
 		return true;
 	if (now_ns >= link->carried.line_ns) {
 		link->carried.line_ns = now_ns + ASK_MS * OL_NS_PER_MS;
@@ -112,7 +118,7 @@ static void carry_begin(struct ol_worker *worker, struct ol_link *source, uint64
 {
 	struct ol_carry *carry = &worker->carry;
 
-	if (to == 0)
+	if (to == 0 || carry->state != OL_CARRY_IDLE)
 		return;
 	*carry = (struct ol_carry){
 		.state = source->version > after + 1 ? OL_CARRY_ASK : OL_CARRY_TABLE,
@@ -233,14 +239,17 @@ static bool write_post(struct ol_link *link)
 		.flags = OL_XPORT_SIGNALED | OL_XPORT_DOORBELL,
 		.imm = ol_bell_make(OL_BELL_DECISION, 0),
 		.dst = head->dial.landing_key,
-		.dst_off = ol_layout_decision_off(&link->geo, worker->slots),
+		.dst_off = ol_layout_decision_off(&link->geo, link->geo.window),
 		.cookie = ol_cookie_make(OL_COOKIE_CARRIED, worker->carry.number),
 	};
 
 	if (worker->ops->post_write(head->dial.conn, &write) != 0)
 		return false;
-	if (decision->version > link->carried.version)
+	if (worker->carry.newest)
+		link->carried.newest = decision->version;
+	else if (decision->version > link->carried.version)
 		link->carried.version = decision->version;
+	link->carried.rung++;
 	link->carried.again_ns = ol_worker_now(worker) + AGAIN_MS * OL_NS_PER_MS;
 	if (decision->shard == 0)
 		link->carried.introduced = decision->founded;
@@ -317,7 +326,7 @@ static bool introduce(struct ol_worker *worker)
 				line_ask(link, now_ns);
 			known = false;
 		} else if (link->carried.ordered > first->version &&
-			   link->carried.ordered > first->carried.version) {
+			   link->carried.ordered > first->carried.newest) {
 			ahead = true;
 			if (link->version < link->carried.ordered)
 				(void)ol_newest(worker); /* its tail is to say so */
@@ -326,25 +335,36 @@ static bool introduce(struct ol_worker *worker)
 	return known && !ahead;
 }
 
+/* What shard 0 is told before it gets pushes: how far others are ahead of it */
+static void newest_carry(struct ol_worker *worker, struct ol_link *source)
+{
+	struct ol_link *first = &worker->links[0];
+
+	if (worker->carry.state != OL_CARRY_IDLE || first->version >= source->version ||
+	    first->carried.newest >= source->version)
+		return;
+	carry_begin(worker, source, bit(0), source->version - 1);
+	worker->carry.newest = true;
+}
+
 void ol_carry_progress(struct ol_worker *worker)
 {
-	struct ol_carry *carry = &worker->carry;
-	struct ol_link *source;
+	struct ol_link *first = &worker->links[0], *source = furthest(worker);
 	uint64_t to, after;
 
 	if (!worker->introduced)
 		worker->introduced = introduce(worker);
-	if (carry->state == OL_CARRY_IDLE && !worker->introduced && is_there(&worker->links[0]))
-		carry_begin(worker, &worker->links[0], strangers_to(worker),
-			    worker->links[0].version);
-	source = carry->state == OL_CARRY_IDLE ? furthest(worker) : NULL;
-	if (source != NULL) {
+	if (source != NULL && !worker->introduced && is_there(first)) {
+		carry_begin(worker, first, strangers_to(worker), first->version);
+		newest_carry(worker, source);
+	}
+	if (source != NULL && worker->carry.state == OL_CARRY_IDLE) {
 		to = behind(worker, source, &after);
 		carry_begin(worker, source, to, after);
 	}
-	if (carry->state < OL_CARRY_READS)
+	if (worker->carry.state < OL_CARRY_READS)
 		reads_go_on(worker);
-	if (carry->state == OL_CARRY_WRITES)
+	if (worker->carry.state == OL_CARRY_WRITES)
 		writes_go_on(worker);
 }
 
@@ -357,12 +377,10 @@ void ol_carry_on_down(const struct ol_peer *peer)
 	if (link->index == 0)
 		worker->introduced = false;
 	if (peer == ol_link_head((struct ol_link *)link)) {
-		link->carried.version = link->carried.ordered = 0;
-		link->carried.introduced = link->carried.decider = 0;
-		link->carried.lined = false;
+		link->carried = (struct ol_carried){ 0 };
 		carry->busy &= ~bit(link->index);
 	}
-	if (peer == link->reader && carry->from == link->index && carry->state != OL_CARRY_WRITES)
+	if (carry->from == link->index && carry->state != OL_CARRY_WRITES)
 		carry->state = OL_CARRY_IDLE;
 }
 

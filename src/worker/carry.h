@@ -30,6 +30,7 @@ struct ol_carry {
 	enum ol_carry_state state;
 	uint32_t number; /* distinguishes completions of this one from those of the one before */
 	uint64_t after; /* the version carried is the oldest behind this one that is there */
+	bool newest; /* it tells shard 0 how far others are */
 	uint32_t from; /* shard … */
 	uint32_t snapshot; /* … and where the version lies there */
 	uint64_t to; /* shards that it is still to be written to, a bit each … */
@@ -38,8 +39,11 @@ struct ol_carry {
 
 /* What a shard was told */
 struct ol_carried {
+	uint64_t newest; /* shard 0: it was told that another has made this version */
 	uint64_t version; /* newest version whose decision was written to this shard … */
 	uint64_t again_ns; /* … and when it may be written again */
+	uint64_t seen; /* its version when … */
+	uint32_t rung; /* … so many decisions were written since */
 	uint32_t introduced; /* the founding of shard 0 that this shard was told of */
 	uint32_t decider; /* the one that it knows, as its line says … */
 	uint64_t ordered; /* … and the newest version in that */

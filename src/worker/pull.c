@@ -438,6 +438,7 @@ static void pull_end(struct ol_worker *worker, int status)
 	struct ol_op *op = worker->pull_op;
 
 	worker->pull_op = NULL;
+	worker->even_ns = 0;
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		worker->links[i].read_state = OL_READ_NONE;
 	if (status == 0 && worker->pull_forward && goes_back(worker))

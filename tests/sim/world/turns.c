@@ -31,7 +31,7 @@ WRAP(unsigned, ol_store_gather, struct ol_store *store, struct ol_contribution *
 /* Of one life of a server */
 static struct turns {
 	uint32_t life;
-	uint64_t began_ns;
+	uint64_t began_ns; /* there have been workers since then: of a chain it is the head */
 	bool present[CLUSTER_WORKERS_MAX];
 	bool held[CLUSTER_WORKERS_MAX]; /* it has given to the next step */
 	bool decided; /* the next step may be made, whatever the time is */
@@ -119,8 +119,7 @@ static struct turns *own(void)
 		if (cluster.servers[i].process != sim_process_self())
 			continue;
 		if (turns[i].life != cluster.servers[i].life)
-			turns[i] = (struct turns){ .life = cluster.servers[i].life,
-						   .began_ns = sim_now() };
+			turns[i] = (struct turns){ .life = cluster.servers[i].life };
 		return &turns[i];
 	}
 	return NULL;
@@ -168,6 +167,8 @@ static void joins(struct turns *at, uint32_t worker)
 {
 	if (at->present[worker])
 		return;
+	if (count_of(at->present) == 0)
+		at->began_ns = sim_now();
 	at->given[worker] = slowest(at, worker);
 	at->present[worker] = true;
 }
@@ -414,8 +415,7 @@ void turns_on_send(uint64_t seq)
 static void check_lost(const struct ol_ingest *ingest, uint32_t worker)
 {
 	for (uint32_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++) {
-		if (!cluster.scenario.chain && sent[i].seq == ingest->follow.lost[worker] &&
-		    sent[i].at_ns > own()->began_ns)
+		if (sent[i].seq == ingest->follow.lost[worker] && sent[i].at_ns > own()->began_ns)
 			sim_fail(
 				"check_turns",
 				"shard %u lacks a gradient of worker %u, which shard 0 has, and has "

@@ -559,21 +559,25 @@ static void train_spans(struct worker_slot *slot)
 	}
 }
 
-/* One more, for the next step; who holds its window may be at the one after before that is made */
-static void push_on(struct worker_slot *slot)
-{
-	struct push *push = push_one(slot);
-
-	if (!cluster.scenario.holds || sim_ppm(600000))
-		await(slot, &push->op);
-}
-
 static void dies(void *arg, uint64_t life)
 {
 	struct worker_slot *slot = arg;
 
 	if (slot->life == life && sim_process_alive(slot->process))
 		sim_process_kill(slot->process);
+}
+
+/* One more, for the next step; who holds its window may be at the one after before that is made. Where shard 0
+ * decides, its worker may die before all have heard of that */
+static void push_on(struct worker_slot *slot)
+{
+	struct push *push = push_one(slot);
+
+	if (turns_decided() && cluster.scenario.workers_die && !cluster.calm &&
+	    sim_ppm(BETWEEN_PPM))
+		sim_at(sim_between(0, 20 * sim_nature.net_ns), dies, slot, slot->life);
+	if (!cluster.scenario.holds || sim_ppm(600000))
+		await(slot, &push->op);
 }
 
 /* It has pushed to one shard, and dies before it pushes to the others: in the same moment, or when the

@@ -260,6 +260,9 @@ class OverlapTest(unittest.TestCase):
                 numpy.testing.assert_array_equal(alone, overlapped)
                 self.assertEqual(none, 0)
                 self.assertGreater(early, 0)
+        # of one worker the first gradient is all: one shard decides it for both, and the bits stay
+        decided, _ = self.trained(True, servers=2, consistency="sync:k=1")
+        numpy.testing.assert_array_equal(decided, overlapped)
 
     def test_layers_are_frozen_and_thawed_between_steps(self):
         trained = []

@@ -15,6 +15,10 @@
 #include "sim/world/wrap.h"
 #include "worker/worker_internal.h"
 
+enum {
+	DECIDER_DIES_PPM = 30000
+};
+
 WRAP(enum ol_verdict, ol_policy_on_gradient, struct ol_policy *policy,
      const struct ol_arrival *arrival);
 WRAP(void, ol_policy_on_join, struct ol_policy *policy, uint32_t worker);
@@ -359,6 +363,24 @@ uint64_t __wrap_ol_policy_due_ns(const struct ol_policy *policy)
 	return due_ns != UINT64_MAX && mutation(MUTATE_NO_GRACE) ? 0 : due_ns;
 }
 
+static void dies(void *arg, uint64_t life)
+{
+	struct server_slot *slot = arg;
+
+	if (slot->life == life && sim_process_alive(slot->process))
+		sim_process_kill(slot->process);
+}
+
+/* Another shard is about to make a step that shard 0 has made: now and then that dies, and comes back with less */
+static void decider_dies(const struct ol_ingest *ingest)
+{
+	struct server_slot *slot = &cluster.servers[0];
+
+	if (turns_decided() && !cluster.scenario.chain && !cluster.calm &&
+	    ingest->opts->shard != 0 && slot->shard == 0 && sim_ppm(DECIDER_DIES_PPM))
+		sim_at(sim_between(0, 20 * sim_nature.net_ns), dies, slot, slot->life);
+}
+
 /* A step is being made of the batch */
 void __wrap_ol_ingest_gather(struct ol_ingest *ingest)
 {
@@ -373,6 +395,7 @@ void __wrap_ol_ingest_gather(struct ol_ingest *ingest)
 				 (unsigned long long)(at->due_ns - ol_clock_ns()) / 1000);
 	}
 	__real_ol_ingest_gather(ingest);
+	decider_dies(ingest);
 }
 
 /* Into what is about to be a step */

@@ -60,7 +60,8 @@ static inline int ol_shard_info(const struct ol_worker *worker, uint32_t shard,
  * it has pushed the next: otherwise they wait for each other.
  *
  * Blocks, threading, errors: as ol_push(); -EINVAL also if the span is not made of whole shards, or
- * a version is 2^56 or above. The buffer stays lent then.
+ * a version is 2^56 or above; -EOPNOTSUPP if it is not all and steps are not of all workers (enum ol_wait):
+ * shard 0 decides them for whole gradients. The buffer stays lent then.
  */
 OL_API int ol_push_span_sized(struct ol_worker *worker, float *grad, uint64_t first, uint64_t count,
 			      const struct ol_push_info *info, size_t info_bytes, struct ol_op *op);

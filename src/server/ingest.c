@@ -737,8 +737,10 @@ const char *ol_ingest_on_gone(struct ol_ingest *ingest, struct ol_session *sessi
 void ol_ingest_on_withdraw(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns)
 {
 	session->withdrawn_seq = session->last_seq; /* pushes in the queue too */
-	held_withdraw(ingest, session, now_ns);
-	parked_withdraw(ingest, session, now_ns);
+	if (!ol_follow_keeps(ingest)) { /* else other shards may have taken them: later */
+		held_withdraw(ingest, session, now_ns);
+		parked_withdraw(ingest, session, now_ns);
+	}
 	ol_ingest_progress(ingest, now_ns);
 }
 

@@ -20,7 +20,12 @@ bool __wrap_ol_follow_keeps(const struct ol_ingest *ingest)
 
 bool __wrap_ol_follow_orphan(struct ol_ingest *ingest, struct ol_landed *landed)
 {
-	return !mutation(MUTATE_NO_ORPHANS) && __real_ol_follow_orphan(ingest, landed);
+	if (mutation(MUTATE_NO_ORPHANS))
+		return false;
+	if (__real_ol_follow_orphan(ingest, landed))
+		return true;
+	turns_unkept();
+	return false;
 }
 
 bool __wrap_ol_carry_may_send(const struct ol_link *link, uint32_t index)

@@ -53,6 +53,8 @@ static struct {
 
 /* A step lacks, at one shard, what has died with its worker */
 static bool lacks;
+/* There was no memory for a copy of a gradient, which is lost with its worker alone */
+static bool unkept;
 
 /* When pushes were first sent to any shard: the last ones */
 static struct {
@@ -64,7 +66,7 @@ static uint32_t sent_count;
 void turns_begin(void)
 {
 	memset(turns, 0, sizeof(turns));
-	dropped.there = lacks = false;
+	dropped.there = lacks = unkept = false;
 	sent_count = 0;
 }
 
@@ -424,6 +426,11 @@ unsigned __wrap_ol_store_gather(struct ol_store *store, struct ol_contribution *
 	return __real_ol_store_gather(store, contributions, count, sum);
 }
 
+void turns_unkept(void)
+{
+	unkept = true;
+}
+
 void turns_on_send(uint64_t seq)
 {
 	for (uint32_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++) {
@@ -438,8 +445,7 @@ void turns_on_send(uint64_t seq)
 static void check_lost(const struct ol_ingest *ingest, uint32_t worker)
 {
 	for (uint32_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++) {
-		/* no memory for a copy: it is lost with its worker alone */
-		if (sim_memory_fails() == 0 && sent[i].seq == ingest->follow.lost[worker] &&
+		if (!unkept && sent[i].seq == ingest->follow.lost[worker] &&
 		    sent[i].at_ns > own()->began_ns)
 			sim_fail(
 				"check_turns",

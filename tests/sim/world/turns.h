@@ -24,6 +24,8 @@ bool turns_lacks(void);
 bool turns_late(void);
 /* turns_on_send -- a worker is about to send a push to a shard, or asks whether it may */
 void turns_on_send(uint64_t seq);
+/* turns_unkept -- a server had no memory for what a worker has left */
+void turns_unkept(void);
 /* turns_on_pull -- a worker has read weights */
 void turns_on_pull(const struct worker_slot *slot);
 /* turns_step -- the server that runs has made a step: nobody has given anything to the next */

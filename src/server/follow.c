@@ -19,13 +19,7 @@
 /* A step is on its way down the chain: what the next one lacks is not known */
 static bool is_between(const struct ol_ingest *ingest)
 {
-	return ingest->replica->chain.received > ingest->store->version;
-}
-
-/* The newest version that this server has made */
-static uint64_t version_of(const struct ol_ingest *ingest)
-{
-	return is_between(ingest) ? ingest->replica->chain.received : ingest->store->version;
+	return ol_ingest_newest(ingest) > ingest->store->version;
 }
 
 int ol_follow_open(struct ol_ingest *ingest, bool on)
@@ -62,13 +56,13 @@ void ol_follow_close(struct ol_ingest *ingest)
 
 bool ol_follow_is_due(const struct ol_ingest *ingest)
 {
-	return ingest->follow.on && ingest->follow.version > version_of(ingest);
+	return ingest->follow.on && ingest->follow.version > ol_ingest_newest(ingest);
 }
 
 bool ol_follow_keeps(const struct ol_ingest *ingest)
 {
 	return ingest->follow.on &&
-	       (ingest->opts->shard != 0 || ingest->follow.newest > version_of(ingest));
+	       (ingest->opts->shard != 0 || ingest->follow.newest > ol_ingest_newest(ingest));
 }
 
 /* ---- decisions ---- */
@@ -92,7 +86,7 @@ static bool decision_copy(struct ol_ingest *ingest, const struct ol_session *ses
 /* It is ahead, and no decision that is nearer is known */
 static bool is_nearest(const struct ol_ingest *ingest, uint64_t version)
 {
-	return version > version_of(ingest) &&
+	return version > ol_ingest_newest(ingest) &&
 	       (!ol_follow_is_due(ingest) || version < ingest->follow.version);
 }
 
@@ -106,7 +100,7 @@ static bool is_news(const struct ol_ingest *ingest, const struct ol_decision *de
 		return false;
 	return (decision->shard == 0 && decision->founded > known) ||
 	       is_nearest(ingest, decision->version) ||
-	       (decision->version > follow->newest && decision->version > version_of(ingest));
+	       (decision->version > follow->newest && decision->version > ol_ingest_newest(ingest));
 }
 
 /* 0, or why no server's word for it can be found */
@@ -121,15 +115,6 @@ static int decision_check(const struct ol_ingest *ingest, const struct ol_decisi
 	return ol_voucher_check(ingest->sessions->job_key, &geo, &what, ingest->follow.table);
 }
 
-static uint64_t seq_of(const uint8_t *table, uint32_t worker)
-{
-	struct ol_applied applied;
-
-	memcpy(&applied, table + sizeof(struct ol_snapshot_head) + worker * sizeof(applied),
-	       sizeof(applied));
-	return applied.seq;
-}
-
 static void decision_take(struct ol_ingest *ingest, const struct ol_decision *decision,
 			  uint64_t now_ns)
 {
@@ -138,7 +123,7 @@ static void decision_take(struct ol_ingest *ingest, const struct ol_decision *de
 	follow->version = decision->version;
 	follow->since_ns = now_ns;
 	for (uint32_t i = 0; i < ingest->opts->workers_max; i++)
-		follow->seqs[i] = seq_of(follow->table, i);
+		follow->seqs[i] = ol_applied_of(follow->table, i).seq;
 }
 
 const char *ol_follow_on_decision(struct ol_ingest *ingest, const struct ol_session *session,
@@ -180,7 +165,7 @@ void ol_follow_show(struct ol_ingest *ingest)
 {
 	_Atomic uint64_t *word = &ingest->store->board->line.decider;
 
-	if (ingest->follow.newest <= version_of(ingest) && !is_between(ingest))
+	if (ingest->follow.newest <= ol_ingest_newest(ingest) && !is_between(ingest))
 		ol_word_store(word, ingest->follow.founded[0]);
 }
 
@@ -216,18 +201,18 @@ enum ol_verdict ol_follow_judge(const struct ol_ingest *ingest, struct ol_landed
 	const uint64_t taken = ingest->follow.seqs[landed.session];
 	const bool decided = ol_follow_is_due(ingest) && is_in_coming(ingest, landed.session) &&
 			     ol_seq_contains(taken, state->seq);
-	const bool next = ingest->follow.version == version_of(ingest) + 1;
+	const bool next = ingest->follow.version == ol_ingest_newest(ingest) + 1;
 
 	/* what is not finite is in no step */
 	if (decided && !state->is_void && (state->seq == taken || (!next && !state->gone)))
-		return (next || base_of(state) <= version_of(ingest)) &&
+		return (next || base_of(state) <= ol_ingest_newest(ingest)) &&
 				       !in_batch(ingest, landed.session)
 			       ? OL_VERDICT_HOLD
 			       : OL_VERDICT_WAIT;
 	if ((decided && next) || state->gone ||
 	    ol_seq_contains(ingest->follow.lost[landed.session], state->seq) ||
 	    (ol_follow_is_orphan(landed) &&
-	     (state->is_void || base_of(state) < version_of(ingest))))
+	     (state->is_void || base_of(state) < ol_ingest_newest(ingest))))
 		return OL_VERDICT_LATE;
 	return OL_VERDICT_WAIT;
 }
@@ -384,7 +369,7 @@ static bool zeros_insert(struct ol_ingest *ingest)
 				      .format = OL_FORMAT_FP32,
 				      .gradient = follow->zeros,
 				      .state = { .seq = ol_store_applied(ingest->store, 0).seq,
-						 .base_version = version_of(ingest),
+						 .base_version = ol_ingest_newest(ingest),
 						 .loss = NAN,
 						 .weight = 1.0f,
 						 .landed_ns = follow->since_ns,
@@ -405,7 +390,7 @@ bool ol_follow_fill(struct ol_ingest *ingest)
 		ol_log(OL_LOG_WARN,
 		       "server %s: step %llu of shard %u lacks the gradient of worker %u, which "
 		       "other shards have: it was lost with a server",
-		       ingest->sessions->addr, (unsigned long long)version_of(ingest) + 1,
+		       ingest->sessions->addr, (unsigned long long)ol_ingest_newest(ingest) + 1,
 		       ingest->opts->shard, i);
 	}
 	return ingest->batch_count > 0 || zeros_insert(ingest);

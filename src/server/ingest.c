@@ -127,14 +127,6 @@ void ol_ingest_resolve(struct ol_ingest *ingest, struct ol_landed landed, int st
 	ol_ingest_ack(ingest, &ingest->sessions->all[landed.session], landed.slot, now_ns);
 }
 
-/* The newest version that a worker can know of: in a chain the tail may be ahead of this store */
-static uint64_t version_newest(const struct ol_ingest *ingest)
-{
-	uint64_t received = ingest->replica->chain.received;
-
-	return received > ingest->store->version ? received : ingest->store->version;
-}
-
 /* The fault of a push's header; NULL: none */
 static const char *header_fault(const struct ol_ingest *ingest, const struct ol_session *session,
 				const struct ol_push_hdr *hdr)
@@ -159,7 +151,7 @@ static const char *header_fault(const struct ol_ingest *ingest, const struct ol_
 		return "push with an impossible weight";
 	if (ol_store_applied(ingest->store, session->worker).grads > OL_GRADS_PUSH_MAX)
 		return "push of more gradients than a worker can compute";
-	if (hdr->base_version > version_newest(ingest))
+	if (hdr->base_version > ol_ingest_newest(ingest))
 		return "push computed at a version that does not exist";
 	return NULL;
 }
@@ -345,7 +337,7 @@ static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 {
 	/* the policy decides about the next step, so no other may be in progress */
 	while (ingest->queue_count > 0 && !ingest->step_ready &&
-	       version_newest(ingest) == ingest->store->version) {
+	       ol_ingest_newest(ingest) == ingest->store->version) {
 		struct ol_landed landed = ingest->queue[ingest->queue_head];
 		struct ol_session *session = &ingest->sessions->all[landed.session];
 		const struct ol_slot_state *state = ol_ingest_slot(ingest, landed);
@@ -548,7 +540,7 @@ static float age_scale(const struct ol_ingest *ingest, const struct ol_slot_stat
 {
 	if (ingest->opts->late != OL_LATE_AGED || state->again)
 		return 1.0f;
-	return 1.0f / (1.0f + (float)(version_newest(ingest) - state->base_version));
+	return 1.0f / (1.0f + (float)(ol_ingest_newest(ingest) - state->base_version));
 }
 
 /* The factor on a landed gradient: 1, unless it was summed during an outage. A worker that changes the

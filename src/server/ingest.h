@@ -80,6 +80,14 @@ struct ol_ingest {
 	uint64_t loss_count;
 };
 
+/* ol_ingest_newest -- the newest version that a worker can know of: in a chain the tail may be ahead of this store */
+static inline uint64_t ol_ingest_newest(const struct ol_ingest *ingest)
+{
+	const uint64_t received = ingest->replica->chain.received;
+
+	return received > ingest->store->version ? received : ingest->store->version;
+}
+
 /* ol_ingest_open -- room for all that may land; -ENOMEM */
 int ol_ingest_open(struct ol_ingest *ingest);
 void ol_ingest_close(struct ol_ingest *ingest);

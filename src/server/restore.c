@@ -51,13 +51,8 @@ uint64_t ol_restore_grads(const struct ol_store *store, uint32_t snapshot)
 	const uint8_t *content = ol_store_content(store, snapshot);
 	uint64_t grads = 0;
 
-	for (uint32_t i = 0; i < store->geo.workers_max; i++) {
-		struct ol_applied applied;
-
-		memcpy(&applied, content + sizeof(struct ol_snapshot_head) + i * sizeof(applied),
-		       sizeof(applied));
-		grads += applied.grads;
-	}
+	for (uint32_t i = 0; i < store->geo.workers_max; i++)
+		grads += ol_applied_of(content, i).grads;
 	return grads;
 }
 

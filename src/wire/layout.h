@@ -87,6 +87,14 @@ struct ol_applied {
 	uint64_t earlier; /* of these, by processes before the one that seq names */
 };
 
+/* ol_applied_of -- a worker's entry of a table, which a snapshot's head begins */
+static inline struct ol_applied ol_applied_of(const uint8_t *table, uint32_t worker_id)
+{
+	const void *entries = table + sizeof(struct ol_snapshot_head);
+
+	return ((const struct ol_applied *)entries)[worker_id];
+}
+
 /* The sizes that worker and server must agree on */
 struct ol_geometry {
 	uint64_t param_count; /* of the job */

@@ -376,7 +376,7 @@ void ol_carry_on_down(const struct ol_peer *peer)
 
 	if (link->index == 0)
 		worker->introduced = false;
-	if (peer == ol_link_head((struct ol_link *)link)) {
+	if (peer == ol_link_head(link)) {
 		link->carried = (struct ol_carried){ 0 };
 		carry->busy &= ~bit(link->index);
 	}
@@ -408,18 +408,18 @@ bool ol_carry_may_send(const struct ol_link *link, uint32_t index)
 void ol_carry_drops(struct ol_link *link)
 {
 	struct ol_worker *worker = link->worker;
-	const uint64_t bit = UINT64_C(1) << link->index;
+	const uint64_t own = bit(link->index);
 	struct ol_xport_write write = { .flags = OL_XPORT_DOORBELL };
 
 	link->carried.drops_due = false;
 	for (uint32_t i = 0; i < worker->slots; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 
-		if ((grad->drop_due & grad->acks_due & bit) == 0) /* else it goes behind the push */
+		if ((grad->drop_due & grad->acks_due & own) == 0) /* else it goes behind the push */
 			continue;
 		write.imm = ol_bell_make(OL_BELL_WITHDRAW, i + 1);
 		if (worker->ops->post_write(ol_link_head(link)->dial.conn, &write) == 0)
-			grad->drop_due &= ~bit;
+			grad->drop_due &= ~own;
 		else
 			link->carried.drops_due = true;
 	}

@@ -763,14 +763,6 @@ void ol_pull_on_ack(struct ol_peer *peer);
 /* ol_pull_unpin -- remove the pin of an ended pull, if that failed when the pull ended */
 void ol_pull_unpin(struct ol_link *link);
 
-/* ol_applied_of -- a worker's entry of a mirror's table */
-static inline struct ol_applied ol_applied_of(const uint8_t *table, uint32_t worker_id)
-{
-	const void *entries = table + sizeof(struct ol_snapshot_head);
-
-	return ((const struct ol_applied *)entries)[worker_id];
-}
-
 /* ol_worker_now -- read the clock into worker->now_ns */
 static inline uint64_t ol_worker_now(struct ol_worker *worker)
 {

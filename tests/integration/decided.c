@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -207,6 +207,8 @@ static void of_several_shards_one_decides(void **unused)
 	struct ol_server_opts opts = steps();
 
 	(void)unused;
+	taken(usual, o.shard_count = 2);
+	taken(steps, o.shard_count = 2);
 	taken(usual, (o.shard_count = 2, o.consistency = OL_CONSISTENCY_SSP));
 	taken(steps, (o.shard_count = 2, o.wait = OL_WAIT_FIXED, o.wait_k = 2));
 	taken(steps, (o.shard_count = 2, o.wait = OL_WAIT_QUORUM, o.wait_k = WORKERS));

@@ -625,7 +625,8 @@ OL_API int ol_flush(struct ol_worker *worker, struct ol_op *op);
  *
  * A synchronous step waits for a gradient of each worker; a staleness bound waits for the slowest
  * worker. A server that holds a gradient of this worker for either reason drops it and counts it as
- * late. A gradient that is already part of a step takes effect. Gradients pushed afterwards are
+ * late; with a staleness bound and several shards it takes effect, as other shards have it in force. A gradient
+ * that is already part of a step takes effect. Gradients pushed afterwards are
  * held again. Steps wait for this worker as before.
  *
  * Use it at the end of a job. The workers go on until ol_newest() reports the job's last version

@@ -34,6 +34,15 @@ int ol_follow_open(struct ol_ingest *ingest, bool on)
 	return follow->seqs != NULL && follow->lost != NULL ? 0 : -ENOMEM;
 }
 
+int ol_follow_start(struct ol_ingest *ingest)
+{
+	struct ol_follow *follow = &ingest->follow;
+
+	if (follow->on)
+		follow->table = malloc(ol_layout_table_bytes(&ingest->store->geo));
+	return follow->on && follow->table == NULL ? -ENOMEM : 0;
+}
+
 static void orphan_empty(struct ol_orphan *orphan)
 {
 	free(orphan->own);
@@ -69,12 +78,12 @@ bool ol_follow_keeps(const struct ol_ingest *ingest)
 
 /* Copy a decision, as the worker may still write there. False: it is not whole */
 static bool decision_copy(struct ol_ingest *ingest, const struct ol_session *session,
-			  struct ol_decision *ret_decision)
+			  uint32_t place, struct ol_decision *ret_decision)
 {
 	const struct ol_geometry *geo = &ingest->store->geo;
 	const uint64_t bytes = ol_layout_table_bytes(geo);
 	const uint8_t *at = (const uint8_t *)session->landing->addr +
-			    ol_layout_decision_off(geo, session->slot_count);
+			    ol_layout_decision_off(geo, session->slot_count, place);
 
 	memcpy(ret_decision, at, sizeof(*ret_decision));
 	if (!ol_record_whole(ret_decision))
@@ -127,7 +136,7 @@ static void decision_take(struct ol_ingest *ingest, const struct ol_decision *de
 }
 
 const char *ol_follow_on_decision(struct ol_ingest *ingest, const struct ol_session *session,
-				  uint64_t now_ns, bool *ret_news)
+				  uint32_t place, uint64_t now_ns, bool *ret_news)
 {
 	struct ol_follow *follow = &ingest->follow;
 	struct ol_decision decision;
@@ -136,11 +145,9 @@ const char *ol_follow_on_decision(struct ol_ingest *ingest, const struct ol_sess
 	*ret_news = false;
 	if (!follow->on || session->slot_count == 0)
 		return "decision in a job in which each shard makes its own steps";
-	if (follow->table == NULL)
-		follow->table = malloc(ol_layout_table_bytes(&ingest->store->geo));
-	if (follow->table == NULL)
-		return NULL; /* another worker's may find memory */
-	if (!decision_copy(ingest, session, &decision))
+	if (place >= OL_DECISION_PLACES)
+		return "decision at no place of one";
+	if (!decision_copy(ingest, session, place, &decision))
 		return NULL; /* it is being written again, and another bell follows */
 	if (decision.shard >= ingest->opts->shard_count || decision.shard == ingest->opts->shard ||
 	    decision.version > OL_VERSION_MAX)
@@ -161,6 +168,16 @@ const char *ol_follow_on_decision(struct ol_ingest *ingest, const struct ol_sess
 	return NULL;
 }
 
+const char *ol_follow_on_again(struct ol_ingest *ingest, struct ol_session *session,
+			       uint64_t now_ns)
+{
+	if (!ingest->follow.on)
+		return "end of pushes again in a job in which each shard makes its own steps";
+	session->again = true;
+	ingest->follow.since_ns = now_ns; /* what came before it may not have been looked at */
+	return NULL;
+}
+
 void ol_follow_show(struct ol_ingest *ingest)
 {
 	_Atomic uint64_t *word = &ingest->store->board->line.decider;
@@ -171,13 +188,14 @@ void ol_follow_show(struct ol_ingest *ingest)
 
 /* ---- gradients ---- */
 
-/* The decision has a push of this worker that the published weights lack, and that is not given up */
+/* The decision has a push of this worker that the published weights lack, and that is not given up. A shard that
+ * has given up some may have fewer than these weights */
 static bool is_in_coming(const struct ol_ingest *ingest, uint32_t worker)
 {
 	const uint64_t seq = ingest->follow.seqs[worker];
 
-	return seq != ol_store_applied(ingest->store, worker).seq &&
-	       seq != ingest->follow.lost[worker];
+	return seq != 0 && !ol_seq_contains(ol_store_applied(ingest->store, worker).seq, seq) &&
+	       !ol_seq_contains(ingest->follow.lost[worker], seq);
 }
 
 static bool in_batch(const struct ol_ingest *ingest, uint32_t worker)
@@ -246,16 +264,28 @@ static bool never_comes(const struct ol_ingest *ingest, uint32_t worker)
 		ol_seq_contains(session->hello.gone_seq, seq));
 }
 
+/* Its worker is here and may have it. It may wait for another shard that is gone: it pushes to shard 0 last */
+static bool may_come(const struct ol_ingest *ingest, uint32_t worker)
+{
+	const struct ol_session *session = &ingest->sessions->all[worker];
+
+	return session->state == OL_SESSION_LIVE && session->hello.tag != 0 && !session->again;
+}
+
 uint64_t ol_follow_due_ns(const struct ol_ingest *ingest)
 {
+	uint64_t due_ns = 0;
+
 	if (!ol_follow_is_due(ingest) || is_between(ingest))
 		return UINT64_MAX;
 	for (uint32_t i = 0; i < ingest->opts->workers_max; i++) {
-		if (is_missing(ingest, i) && !never_comes(ingest, i))
-			return ingest->follow.since_ns +
-			       ingest->opts->restore_wait_ms * OL_NS_PER_MS;
+		if (!is_missing(ingest, i) || never_comes(ingest, i))
+			continue;
+		if (may_come(ingest, i))
+			return UINT64_MAX;
+		due_ns = ingest->follow.since_ns + ingest->opts->restore_wait_ms * OL_NS_PER_MS;
 	}
-	return 0;
+	return due_ns;
 }
 
 /* ---- orphans ---- */

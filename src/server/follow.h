@@ -16,9 +16,10 @@
  * up to the newest.
  *
  * What a decision has and this server lacks is on its way: its worker pushes it again. If its id has another
- * process by now, or keeps it no more, or it does not come within restore_wait_ms, it is lost: its worker has died
- * with the server that had it, or the server has begun with older weights than any worker has. Then the step
- * is made without it. It is counted (`restored_lost`), and the log says it.
+ * process by now, or keeps it no more, it is lost: its worker has died with the server that had it, or the server
+ * has begun with older weights than any worker has. So it is if it does not come within restore_wait_ms, where
+ * its worker is gone or has pushed again all that it has (OL_BELL_AGAIN); that may take long, as shard 0 gets
+ * pushes when all others are there. Then the step is made without it. It is counted (`restored_lost`), and the log says it.
  */
 #ifndef OL_SERVER_FOLLOW_H
 #define OL_SERVER_FOLLOW_H
@@ -63,6 +64,8 @@ struct ol_follow {
 
 /* ol_follow_open -- on: shard 0 decides the job's steps. -ENOMEM */
 int ol_follow_open(struct ol_ingest *ingest, bool on);
+/* ol_follow_start -- once the store has its geometry. -ENOMEM */
+int ol_follow_start(struct ol_ingest *ingest);
 void ol_follow_close(struct ol_ingest *ingest);
 
 /* ol_follow_is_due -- a step is to be made as decided, and the policy is not asked */
@@ -70,10 +73,13 @@ bool ol_follow_is_due(const struct ol_ingest *ingest);
 /* ol_follow_keeps -- gradients are parked for decisions: all of a shard that is not 0, and of one that follows */
 bool ol_follow_keeps(const struct ol_ingest *ingest);
 
-/* ol_follow_on_decision -- a worker has written one. *ret_news: parked gradients are to be judged again. NULL;
+/* ol_follow_on_decision -- a worker has written one, at a place. *ret_news: parked gradients are to be judged again. NULL;
  * or the decision's fault */
 const char *ol_follow_on_decision(struct ol_ingest *ingest, const struct ol_session *session,
-				  uint64_t now_ns, bool *ret_news);
+				  uint32_t place, uint64_t now_ns, bool *ret_news);
+/* ol_follow_on_again -- a worker has pushed again all that it keeps. NULL; or its fault */
+const char *ol_follow_on_again(struct ol_ingest *ingest, struct ol_session *session,
+			       uint64_t now_ns);
 /* ol_follow_show -- say in the version line which founding of shard 0 is known, once all that was decided before is
  * in the published version */
 void ol_follow_show(struct ol_ingest *ingest);

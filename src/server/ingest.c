@@ -22,6 +22,7 @@
 #include "policy/kind.h"
 #include "policy/replay.h"
 #include "rdma/order.h"
+#include "server/withdraw.h"
 #include "wire/format.h"
 #include "wire/seq.h"
 
@@ -258,57 +259,6 @@ void ol_ingest_batch(struct ol_ingest *ingest, struct ol_landed landed)
 	ingest->batch[at] = landed;
 }
 
-/* Remove a session's gradients from a list of `count`, but for orphans, which have none; the others keep
- * their order. Returns how many are left. */
-static uint32_t keep_others(struct ol_landed *list, uint32_t count, uint32_t session)
-{
-	uint32_t kept = 0;
-
-	for (uint32_t i = 0; i < count; i++) {
-		if (list[i].session != session || ol_follow_is_orphan(list[i]))
-			list[kept++] = list[i];
-	}
-	return kept;
-}
-
-/* True if its worker has withdrawn it, even if that has pushed since */
-static bool is_withdrawn(struct ol_ingest *ingest, struct ol_landed landed)
-{
-	return !ol_follow_keeps(ingest) &&
-	       ol_seq_contains(ingest->sessions->all[landed.session].withdrawn_seq,
-			       ol_ingest_slot(ingest, landed)->seq);
-}
-
-/* Drop the gradients that a worker has withdrawn, as late */
-static void held_withdraw(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns)
-{
-	uint32_t index = (uint32_t)(session - ingest->sessions->all), i = 0;
-	struct ol_landed landed;
-
-	while (i < ingest->batch_count && ingest->batch[i].session != index)
-		i++;
-	if (ingest->step_ready || i == ingest->batch_count) /* ready: it is about to take effect */
-		return;
-	landed = ingest->batch[i];
-	ingest->batch_count = keep_others(ingest->batch, ingest->batch_count, index);
-	/* for the policy, the worker is present and has given no gradient */
-	ol_policy_on_leave(ingest->policy, session->worker);
-	ol_policy_on_join(ingest->policy, session->worker);
-	ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
-}
-
-static void parked_withdraw(struct ol_ingest *ingest, const struct ol_session *session,
-			    uint64_t now_ns)
-{
-	uint32_t index = (uint32_t)(session - ingest->sessions->all);
-
-	for (uint32_t i = 0; i < ingest->parked_count; i++) {
-		if (ingest->parked[i].session == index)
-			ol_ingest_resolve(ingest, ingest->parked[i], OL_E_LATE, now_ns);
-	}
-	ingest->parked_count = keep_others(ingest->parked, ingest->parked_count, index);
-}
-
 /* Its worker's job is where it ends: a step of it would be one that nobody wants */
 static bool is_over(const struct ol_ingest *ingest, const struct ol_slot_state *state)
 {
@@ -319,6 +269,7 @@ static bool is_over(const struct ol_ingest *ingest, const struct ol_slot_state *
 static enum ol_verdict judge(struct ol_ingest *ingest, struct ol_landed landed)
 {
 	const struct ol_slot_state *state = ol_ingest_slot(ingest, landed);
+	enum ol_verdict verdict;
 	const struct ol_arrival arrival = {
 		.base_version = state->base_version,
 		.version = ingest->store->version,
@@ -329,8 +280,16 @@ static enum ol_verdict judge(struct ol_ingest *ingest, struct ol_landed landed)
 		.again = state->again,
 	};
 
-	return ol_follow_keeps(ingest) ? ol_follow_judge(ingest, landed)
-				       : ol_policy_on_gradient(ingest->policy, &arrival);
+	if (ol_follow_keeps(ingest))
+		return ol_follow_judge(ingest, landed);
+	verdict = ol_policy_on_gradient(ingest->policy, &arrival);
+	if (verdict != OL_VERDICT_WAIT || !ol_withdraw_takes_effect(ingest) ||
+	    !ol_withdraw_is(ingest, landed))
+		return verdict;
+	/* for the policy, the worker waits no longer, and is where the slowest is */
+	ol_policy_on_leave(ingest->policy, arrival.worker);
+	ol_policy_on_join(ingest->policy, arrival.worker);
+	return ol_policy_on_gradient(ingest->policy, &arrival);
 }
 
 static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
@@ -356,8 +315,8 @@ static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 		switch (judge(ingest, landed)) {
 		case OL_VERDICT_HOLD:
 			ol_ingest_batch(ingest, landed);
-			if (is_withdrawn(ingest, landed))
-				held_withdraw(ingest, session, now_ns);
+			if (ol_withdraw_is(ingest, landed))
+				ol_withdraw_held(ingest, session, now_ns);
 			break;
 		case OL_VERDICT_STEP:
 			ol_ingest_batch(ingest, landed);
@@ -370,7 +329,7 @@ static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 					  now_ns);
 			break;
 		case OL_VERDICT_WAIT:
-			if (is_withdrawn(ingest, landed))
+			if (ol_withdraw_is(ingest, landed))
 				ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
 			else
 				ingest->parked[ingest->parked_count++] = landed;
@@ -379,8 +338,7 @@ static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 	}
 }
 
-/* Put parked gradients at the front of the queue again, in the order in which they came */
-static void parked_requeue(struct ol_ingest *ingest)
+void ol_ingest_requeue(struct ol_ingest *ingest)
 {
 	while (ingest->parked_count > 0) {
 		ingest->queue_head =
@@ -409,7 +367,7 @@ void ol_ingest_updated(struct ol_ingest *ingest, uint32_t count, const struct ol
 	ol_policy_on_update(ingest->policy, &update);
 	ingest->follow.since_ns = now_ns;
 	wait_for_show(ingest);
-	parked_requeue(ingest);
+	ol_ingest_requeue(ingest);
 }
 
 void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session, uint64_t now_ns)
@@ -417,7 +375,7 @@ void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *sessio
 	ol_policy_on_join(ingest->policy, session->worker);
 	ingest->follow.since_ns = now_ns; /* what it pushed before may be on its way again */
 	wait_for_show(ingest);
-	parked_requeue(ingest);
+	ol_ingest_requeue(ingest);
 }
 
 /* The snapshots that must stay as they are, however long that takes */
@@ -682,13 +640,13 @@ static void waits_changed(struct ol_ingest *ingest)
 	wait_for_show(ingest);
 	if (ingest->batch_count > 0 && ol_policy_ready(ingest->policy))
 		ingest->step_ready = true;
-	parked_requeue(ingest);
+	ol_ingest_requeue(ingest);
 }
 
 /* What waits for a step is judged anew, by what has been decided meanwhile */
 static void batch_requeue(struct ol_ingest *ingest)
 {
-	parked_requeue(ingest);
+	ol_ingest_requeue(ingest);
 	while (ingest->batch_count > 0) {
 		const struct ol_landed landed = ingest->batch[--ingest->batch_count];
 
@@ -697,16 +655,16 @@ static void batch_requeue(struct ol_ingest *ingest)
 			ol_policy_on_join(ingest->policy, landed.session);
 		}
 		ingest->parked[ingest->parked_count++] = landed;
-		parked_requeue(ingest);
+		ol_ingest_requeue(ingest);
 	}
 	ingest->step_ready = false;
 }
 
 const char *ol_ingest_on_decision(struct ol_ingest *ingest, struct ol_session *session,
-				  uint64_t now_ns)
+				  uint32_t place, uint64_t now_ns)
 {
 	bool news;
-	const char *fault = ol_follow_on_decision(ingest, session, now_ns, &news);
+	const char *fault = ol_follow_on_decision(ingest, session, place, now_ns, &news);
 
 	if (news)
 		batch_requeue(ingest);
@@ -721,38 +679,15 @@ const char *ol_ingest_on_gone(struct ol_ingest *ingest, struct ol_session *sessi
 	if (!ingest->follow.on || slot >= session->slot_count)
 		return "withdrawal of a slot that no other shard decides about";
 	session->slots[slot].gone = true;
-	parked_requeue(ingest);
+	ol_ingest_requeue(ingest);
 	ol_ingest_progress(ingest, now_ns);
 	return NULL;
-}
-
-void ol_ingest_on_withdraw(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns)
-{
-	session->withdrawn_seq = session->last_seq; /* pushes in the queue too */
-	if (!ol_follow_keeps(ingest)) { /* else other shards may have taken them: later */
-		held_withdraw(ingest, session, now_ns);
-		parked_withdraw(ingest, session, now_ns);
-	}
-	ol_ingest_progress(ingest, now_ns);
-}
-
-/* A ready step is not made after all: drop its withdrawn gradients */
-static void withdrawn_drop(struct ol_ingest *ingest)
-{
-	uint64_t now_ns = ol_clock_ns();
-
-	for (uint32_t i = ingest->batch_count; i-- > 0;) {
-		struct ol_landed landed = ingest->batch[i];
-
-		if (is_withdrawn(ingest, landed))
-			held_withdraw(ingest, &ingest->sessions->all[landed.session], now_ns);
-	}
 }
 
 /* The gradients of a session that is about to go are kept, as shard 0 may have taken them */
 static void session_orphan(struct ol_ingest *ingest, uint32_t index)
 {
-	parked_requeue(ingest);
+	ol_ingest_requeue(ingest);
 	for (uint32_t i = 0; i < ingest->queue_count; i++) {
 		struct ol_landed *landed = queue_at(ingest, ingest->queue_head + i);
 
@@ -780,12 +715,12 @@ void ol_ingest_forget(struct ol_ingest *ingest, struct ol_session *session)
 			*queue_at(ingest, ingest->queue_head + kept++) = landed;
 	}
 	ingest->queue_count = kept;
-	ingest->parked_count = keep_others(ingest->parked, ingest->parked_count, index);
+	ingest->parked_count = ol_withdraw_others(ingest->parked, ingest->parked_count, index);
 	batch_count = ingest->batch_count;
-	ingest->batch_count = keep_others(ingest->batch, batch_count, index);
+	ingest->batch_count = ol_withdraw_others(ingest->batch, batch_count, index);
 	if (ingest->batch_count != batch_count)
 		ingest->step_ready = false;
 	ol_policy_on_leave(ingest->policy, session->worker);
 	waits_changed(ingest);
-	withdrawn_drop(ingest);
+	ol_withdraw_drop(ingest);
 }

@@ -97,13 +97,14 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 			      uint64_t now_ns);
 /* ol_ingest_on_join -- a worker may push from now on */
 void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session, uint64_t now_ns);
-/* ol_ingest_on_decision -- a worker has written a decision. NULL; or its fault */
+/* ol_ingest_on_decision -- a worker has written a decision, at a place. NULL; or its fault */
 const char *ol_ingest_on_decision(struct ol_ingest *ingest, struct ol_session *session,
-				  uint64_t now_ns);
+				  uint32_t place, uint64_t now_ns);
 /* ol_ingest_on_gone -- shard 0 has dropped the push in a slot, its worker says. NULL; or the bell's fault */
 const char *ol_ingest_on_gone(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
 			      uint64_t now_ns);
-/* ol_ingest_on_withdraw -- drop the worker's gradients that wait for others, as late */
+/* ol_ingest_on_withdraw -- drop the worker's gradients that wait for others, as late; or let them take effect, if
+ * other shards have them in force */
 void ol_ingest_on_withdraw(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns);
 /* ol_ingest_forget -- remove this session's gradients from queue, park and batch */
 void ol_ingest_forget(struct ol_ingest *ingest, struct ol_session *session);
@@ -121,6 +122,9 @@ static inline uint64_t ol_ingest_due_ns(const struct ol_ingest *ingest)
 }
 /* ol_ingest_progress -- make the steps that can be made, post the acks that can be posted */
 void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns);
+
+/* ol_ingest_requeue -- put parked gradients at the front of the queue again, in the order in which they came */
+void ol_ingest_requeue(struct ol_ingest *ingest);
 
 /* For the code that makes a step: */
 

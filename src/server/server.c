@@ -200,7 +200,7 @@ static int xport_start(struct ol_server *server, const struct ol_geometry *geo, 
 	ol_xport_opts_init(&xopts);
 	xopts.conns_max = server->sessions.count + spare_conns(&server->opts);
 	xopts.doorbells_max = (server->opts.window + 1) * (2 + parts + geo->decided) + 4 +
-			      geo->decided * OL_DECISIONS_MAX;
+			      geo->decided * (OL_DECISIONS_MAX + 1);
 	if (xopts.doorbells_max < server->kind->doorbells_min)
 		xopts.doorbells_max = server->kind->doorbells_min;
 	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
@@ -244,6 +244,9 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 			   weights);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot lay out", "the shard");
+	rc = ol_follow_start(&server->ingest);
+	if (rc != 0)
+		return fail(err, err_bytes, rc, "no memory for", "other shards' steps");
 	ol_store_tensors(&server->store, server->opts.tensors);
 	ol_server_rule_make(&server->opts, geo, &first);
 	if (ol_rule_fault(&first, geo) != NULL)
@@ -467,7 +470,9 @@ static const char *on_work(struct ol_server *server, struct ol_session *session,
 		return NULL;
 	}
 	if (kind == OL_BELL_DECISION && session->role == OL_ROLE_WORKER)
-		return ol_ingest_on_decision(&server->ingest, session, now_ns);
+		return ol_ingest_on_decision(&server->ingest, session, ol_bell_arg(imm), now_ns);
+	if (kind == OL_BELL_AGAIN && session->role == OL_ROLE_WORKER)
+		return ol_follow_on_again(&server->ingest, session, now_ns);
 	if (kind != OL_BELL_WITHDRAW || session->role != OL_ROLE_WORKER)
 		return "doorbell of an unknown kind";
 	if (ol_bell_arg(imm) != 0)

@@ -645,7 +645,7 @@ bool ol_session_welcome(struct ol_sessions *sessions, struct ol_session *session
 		return false; /* a full queue: the next tick tries again; or the connection is
 				 about to go down */
 	session->last_seq = welcome.resolved.seq;
-	session->numbered = false;
+	session->numbered = session->again = false;
 	session->epoch = welcome.epoch;
 	session->state = OL_SESSION_LIVE;
 	sessions->joined_count--;

@@ -112,6 +112,7 @@ struct ol_session {
 	bool is_wanted; /* since then a peer with its id, or another predecessor, was refused */
 	uint64_t silent_ms; /* since a probe completed, counted by ticks: not while the loop stood
 			       still */
+	bool again; /* all that it keeps was pushed again (OL_BELL_AGAIN) */
 	uint64_t withdrawn_seq; /* pushes up to here are withdrawn; 0: none */
 	struct ol_arriving arriving; /* of a worker in sessions->arriving */
 	struct ol_slot_state *slots; /* owned: window + 1, of a worker or reader; else NULL */

@@ -31,7 +31,8 @@
  *	…                               slot 1 … window - 1; slot window, if the worker asked for
  *	                                one more
  *	…               64              struct ol_decision, if shard 0 decides the job's steps; behind it
- *	                                head, applied table, rule and tensors of another shard's snapshot
+ *	                                head, applied table, rule and tensors of another shard's snapshot,
+ *	                                zeros up to a page; and the same again, OL_DECISION_PLACES
  *
  * One slot:
  *
@@ -65,6 +66,7 @@ enum {
 	OL_WINDOW_MAX = 64, /* gradient buffers a worker */
 	OL_SLOTS_MAX = OL_WINDOW_MAX + 1, /* landing slots a worker: one more for its queue */
 	OL_STATE_VECTORS_MAX = 2,
+	OL_DECISION_PLACES = 2, /* a worker (wire.h, struct ol_decision) */
 };
 
 #define OL_PARAM_COUNT_MAX ((uint64_t)1 << 40) /* floats of a job */
@@ -207,19 +209,19 @@ static inline uint64_t ol_layout_slot_off(const struct ol_geometry *geo, uint32_
 	return OL_PAGE_BYTES + slot * ol_layout_slot_stride(geo);
 }
 
-/* ol_layout_decision_off -- where a worker writes a decision: behind its slots */
-static inline uint64_t ol_layout_decision_off(const struct ol_geometry *geo, uint32_t slot_count)
+/* ol_layout_decision_off -- where a worker writes a decision, behind its slots: at one of OL_DECISION_PLACES */
+static inline uint64_t ol_layout_decision_off(const struct ol_geometry *geo, uint32_t slot_count,
+					      uint32_t place)
 {
-	return ol_layout_slot_off(geo, slot_count);
+	return ol_layout_slot_off(geo, slot_count) +
+	       place * ol_round_up(OL_LINE_BYTES + ol_layout_table_bytes(geo), OL_PAGE_BYTES);
 }
 
 /* ol_layout_landing_bytes -- of a worker; an observer has slot_count 0 */
 static inline uint64_t ol_layout_landing_bytes(const struct ol_geometry *geo, uint32_t slot_count)
 {
-	const uint64_t decision = OL_LINE_BYTES + ol_layout_table_bytes(geo);
-
-	return ol_layout_decision_off(geo, slot_count) +
-	       (geo->decided && slot_count > 0 ? ol_round_up(decision, OL_PAGE_BYTES) : 0);
+	return ol_layout_decision_off(geo, slot_count,
+				      geo->decided && slot_count > 0 ? OL_DECISION_PLACES : 0);
 }
 
 /* ol_layout_entry_stride -- of a replica's ring (replication/entry.h) */

@@ -231,7 +231,9 @@ enum ol_bell {
 	OL_BELL_PIN, /* reader: it has pinned a version, see struct ol_pin */
 	OL_BELL_ENTRY_PART, /* predecessor: the end of the next entry's payload, in ring slot
 			       ol_part_slot(), has landed from ol_part_first() on */
-	OL_BELL_DECISION, /* worker: struct ol_decision is behind its slots */
+	OL_BELL_DECISION, /* worker: struct ol_decision is behind its slots, at place arg */
+	OL_BELL_AGAIN, /* worker, where shard 0 decides: it has pushed again on this connection all that
+			  it keeps */
 };
 
 static inline uint32_t ol_bell_make(enum ol_bell bell, uint32_t arg)
@@ -468,7 +470,8 @@ static_assert(sizeof(struct ol_push_hdr) == 64, "push header is part of the wire
  * slots at a shard that is behind, this record in front, and rings. Any worker may, and all are
  * alike: the table has a server's word (wire/vouch.h), and the number of its version orders it. A server
  * ignores one that is torn, as it is being written over, and another bell follows. A worker rings at
- * most OL_DECISIONS_MAX before the shard has made a step, so that doorbells stay bounded.
+ * most OL_DECISIONS_MAX before the shard has made a step, so that doorbells stay bounded. What is
+ * written over before the server has looked is void; the version that goes over it is as good.
  *
  * A worker pushes to shard 0 last, when all other shards have the gradient. So what shard 0 takes, the
  * others have, even if the worker dies at that moment.
@@ -476,7 +479,9 @@ static_assert(sizeof(struct ol_push_hdr) == 64, "push header is part of the wire
  * Shard 0 may come back with older weights, and would decide anew what others have made already. So a
  * worker that connects to it first tells the others of the server's founding (`founded`; older ones'
  * decisions are void from then on), waits until their version lines show it (`decider`), and carries
- * to shard 0 the decision of a shard that is ahead. Only then it pushes there.
+ * to shard 0 the decision of a shard that is ahead. Only then it pushes there. Both have a place of
+ * their own behind the slots (1), where only a later one of their kind goes over them: at place 0 a
+ * decision about the next step would, before the server has looked.
  */
 struct ol_decision {
 	uint64_t version;

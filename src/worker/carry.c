@@ -230,6 +230,7 @@ static bool write_post(struct ol_link *link)
 	struct ol_worker *worker = link->worker;
 	const struct ol_peer *head = ol_link_head(link);
 	const struct ol_decision *decision = ol_worker_decision(worker);
+	const uint32_t place = worker->carry.newest || worker->carry.introduces;
 	const struct ol_xport_write write = {
 		.segs = { { .region = head->rail->work_region,
 			    .off = ol_worker_work_off(worker, decision),
@@ -237,9 +238,9 @@ static bool write_post(struct ol_link *link)
 						ol_layout_table_bytes(&link->geo)) } },
 		.seg_count = 1,
 		.flags = OL_XPORT_SIGNALED | OL_XPORT_DOORBELL,
-		.imm = ol_bell_make(OL_BELL_DECISION, 0),
+		.imm = ol_bell_make(OL_BELL_DECISION, place),
 		.dst = head->dial.landing_key,
-		.dst_off = ol_layout_decision_off(&link->geo, link->geo.window),
+		.dst_off = ol_layout_decision_off(&link->geo, link->geo.window, place),
 		.cookie = ol_cookie_make(OL_COOKIE_CARRIED, worker->carry.number),
 	};
 
@@ -251,7 +252,7 @@ static bool write_post(struct ol_link *link)
 		link->carried.version = decision->version;
 	link->carried.rung++;
 	link->carried.again_ns = ol_worker_now(worker) + AGAIN_MS * OL_NS_PER_MS;
-	if (decision->shard == 0)
+	if (worker->carry.introduces)
 		link->carried.introduced = decision->founded;
 	return true;
 }
@@ -347,6 +348,18 @@ static void newest_carry(struct ol_worker *worker, struct ol_link *source)
 	worker->carry.newest = true;
 }
 
+/* What the others are told of this shard 0 */
+static void introduction_carry(struct ol_worker *worker)
+{
+	struct ol_link *first = &worker->links[0];
+	const uint64_t to = strangers_to(worker);
+
+	if (worker->carry.state != OL_CARRY_IDLE || to == 0)
+		return;
+	carry_begin(worker, first, to, first->version);
+	worker->carry.introduces = true;
+}
+
 void ol_carry_progress(struct ol_worker *worker)
 {
 	struct ol_link *first = &worker->links[0], *source = furthest(worker);
@@ -355,7 +368,7 @@ void ol_carry_progress(struct ol_worker *worker)
 	if (!worker->introduced)
 		worker->introduced = introduce(worker);
 	if (source != NULL && !worker->introduced && is_there(first)) {
-		carry_begin(worker, first, strangers_to(worker), first->version);
+		introduction_carry(worker);
 		newest_carry(worker, source);
 	}
 	if (source != NULL && worker->carry.state == OL_CARRY_IDLE) {
@@ -423,6 +436,18 @@ void ol_carry_drops(struct ol_link *link)
 		else
 			link->carried.drops_due = true;
 	}
+}
+
+void ol_carry_again(struct ol_link *link)
+{
+	const struct ol_worker *worker = link->worker;
+	const struct ol_xport_write write = { .flags = OL_XPORT_DOORBELL,
+					      .imm = ol_bell_make(OL_BELL_AGAIN, 0) };
+
+	if (link->index == 0 && !worker->introduced)
+		return;
+	link->carried.again_due =
+		worker->ops->post_write(ol_link_head(link)->dial.conn, &write) != 0;
 }
 
 bool ol_carry_unsent(struct ol_link *link, uint32_t index)

@@ -30,7 +30,8 @@ struct ol_carry {
 	enum ol_carry_state state;
 	uint32_t number; /* distinguishes completions of this one from those of the one before */
 	uint64_t after; /* the version carried is the oldest behind this one that is there */
-	bool newest; /* it tells shard 0 how far others are */
+	bool newest; /* it tells shard 0 how far others are … */
+	bool introduces; /* … or others of shard 0 */
 	uint32_t from; /* shard … */
 	uint32_t snapshot; /* … and where the version lies there */
 	uint64_t to; /* shards that it is still to be written to, a bit each … */
@@ -49,7 +50,8 @@ struct ol_carried {
 	uint64_t ordered; /* … and the newest version in that */
 	uint64_t line_ns; /* when the line may be read again */
 	bool lined; /* a read of it is in flight */
-	bool drops_due; /* it is to be told of pushes that shard 0 has dropped */
+	bool drops_due; /* it is to be told of pushes that shard 0 has dropped … */
+	bool again_due; /* … and that it has got again all that is kept */
 };
 
 /* In jobs where shard 0 decides, and not of observers: ol_worker_decided() */
@@ -66,6 +68,9 @@ bool ol_carry_may_send(const struct ol_link *link, uint32_t index);
 void ol_carry_base(struct ol_push_hdr *hdr, uint64_t version);
 /* ol_carry_drops -- tell the shard which of the pushes that it has were dropped by shard 0 */
 void ol_carry_drops(struct ol_link *link);
+/* ol_carry_again -- tell a shard that it has got again all that is kept, once shard 0 gets pushes */
+void ol_carry_again(struct ol_link *link);
+
 /*
  * ol_carry_unsent -- a push is acknowledged that is to be sent again, and is not sent yet: true, and it is sent no
  * more

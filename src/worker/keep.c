@@ -413,7 +413,8 @@ static void push_again(struct ol_link *link, struct ol_grad *grad, uint32_t inde
 	const struct ol_push_hdr *hdr = ol_worker_hdr(link->worker, index, link->index);
 
 	grad->acks_due &= ~bit_of(link);
-	if (link->went_back) {
+	/* another shard may have it in a step */
+	if (link->went_back && !ol_worker_decided(link->worker)) {
 		ol_keep_resolved(link, grad, OL_E_LOST);
 		return;
 	}
@@ -471,5 +472,6 @@ int ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq)
 	if (link->inherited_seq != 0)
 		ol_keep_on_commit(link, link->told_seq);
 	link->went_back = false;
+	link->carried.again_due = ol_worker_decided(worker);
 	return rc;
 }

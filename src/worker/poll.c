@@ -30,8 +30,9 @@ enum {
 static bool links_busy(const struct ol_link *link)
 {
 	return link->send_count > 0 || link->withdraw_due || link->carried.drops_due ||
-	       link->read_state == OL_READ_NEWEST || link->read_state == OL_READ_DATA ||
-	       link->read_state == OL_READ_CHECK || link->state == OL_LINK_DOWN || link->pinned;
+	       link->carried.again_due || link->read_state == OL_READ_NEWEST ||
+	       link->read_state == OL_READ_DATA || link->read_state == OL_READ_CHECK ||
+	       link->state == OL_LINK_DOWN || link->pinned;
 }
 
 static bool lives_on(const struct ol_worker *worker)

@@ -724,6 +724,8 @@ void ol_push_progress(struct ol_link *link)
 	}
 	if (link->carried.drops_due && ol_link_pushes(link))
 		ol_carry_drops(link);
+	if (link->carried.again_due && link->send_count == 0 && ol_link_pushes(link))
+		ol_carry_again(link);
 	if (link->withdraw_due && link->send_count == 0 && ol_link_pushes(link))
 		send_withdraw(link);
 }

@@ -181,6 +181,7 @@ static void decide(struct liar_conn *conn)
 					.founded = 1,
 					.shard = liar_byte() & 3 };
 	uint8_t table[512];
+	uint32_t place;
 
 	memset(table, 0, sizeof(table));
 	liar_bytes(table, sizeof(table));
@@ -188,10 +189,12 @@ static void decide(struct liar_conn *conn)
 		return;
 	decision.table_crc = ol_record_crc(table, ol_layout_table_bytes(geo));
 	ol_record_seal(&decision);
-	liar_land(conn, ol_layout_decision_off(geo, WINDOW), &decision, sizeof(decision));
-	liar_land(conn, ol_layout_decision_off(geo, WINDOW) + sizeof(decision), table,
+	place = liar_byte() & 1;
+	liar_land(conn, ol_layout_decision_off(geo, WINDOW, place), &decision, sizeof(decision));
+	liar_land(conn, ol_layout_decision_off(geo, WINDOW, place) + sizeof(decision), table,
 		  (uint32_t)ol_layout_table_bytes(geo));
-	liar_bell(conn, (liar_byte() & 1) != 0 ? OL_BELL_WITHDRAW : OL_BELL_DECISION, 1);
+	liar_bell(conn, (liar_byte() & 1) != 0 ? OL_BELL_WITHDRAW : OL_BELL_DECISION,
+		  place + liar_byte() % 2);
 }
 
 static void pin(struct liar_conn *conn)

@@ -182,7 +182,22 @@ static struct ol_server_opts opts_of(enum ol_wait wait)
 	return opts;
 }
 
-/* Somebody dies, one at a time: a worker, or a server, which another takes the place of */
+/* A server dies, or two: the one that decides in the moments after another, or before it is back */
+static void servers_die(struct job *job, uint32_t shard, bool two)
+{
+	two = two && shard != 0;
+	job_kill(job, shard);
+	rest((unsigned)draw(60));
+	if (two) {
+		job_kill(job, 0);
+		(void)job_restart(job, 0, false);
+		/* longer than a server that restores waits for a worker */
+		rest(draw(8) == 0 ? 1500 : (unsigned)draw(60));
+	}
+	(void)job_restart(job, shard, false);
+}
+
+/* Somebody dies, a worker, or a server or two, which others take the place of */
 static void one_dies(struct job *job, pid_t pids[WORKERS])
 {
 	const uint32_t replicas = job->opts.replicas;
@@ -198,9 +213,7 @@ static void one_dies(struct job *job, pid_t pids[WORKERS])
 		return;
 	}
 	if (!chain) {
-		job_kill(job, shard);
-		rest((unsigned)draw(60));
-		(void)job_restart(job, shard, false);
+		servers_die(job, shard, draw(2) == 0);
 		return;
 	}
 	info = job_chain(job, shard, replicas);

@@ -212,7 +212,7 @@ static void tell_decision(struct peer *peer, uint32_t shard, bool torn)
 	decision.table_crc = ol_record_crc(table, bytes) + torn;
 	free(table);
 	ol_record_seal(&decision);
-	peer_write(peer, &decision, sizeof(decision), ol_layout_decision_off(geo, geo->window),
+	peer_write(peer, &decision, sizeof(decision), ol_layout_decision_off(geo, geo->window, 0),
 		   ol_bell_make(OL_BELL_DECISION, 0));
 }
 

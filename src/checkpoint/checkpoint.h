@@ -121,7 +121,20 @@ struct ol_ckpt_running_opts {
 	ol_ckpt_choose_fn *choose;
 	void *choose_arg;
 	bool measure; /* false: distance is NULL */
+	enum ol_format format; /* FP32: blocks as they are; INT8: deltas (deltas.h), with … */
+	double fraction; /* … the part of the floats whose bytes a turn may have, … */
+	ol_ckpt_choose_fn
+		*renew; /* … and a choice of the blocks that it has in full, each in turn; no
+				     distances */
+	void *renew_arg;
 };
+
+/*
+ * ol_ckpt_deltas_shares -- the parts of the floats that a turn of deltas codes and has in full, so that it
+ * has as many bytes as the part `fraction` has as it is
+ */
+void ol_ckpt_deltas_shares(double fraction, uint32_t state_vectors, double *ret_coded,
+			   double *ret_full);
 
 /* A thread that writes one checkpoint at a time. */
 struct ol_ckpt_writer;

@@ -25,12 +25,12 @@ __attribute__((format(printf, 2, 3))) static bool no(char *why, const char *form
 	return false;
 }
 
-uint32_t ol_ckpt_crc(const void *bytes, size_t count)
+uint32_t ol_ckpt_crc_more(uint32_t crc, const void *bytes, size_t count)
 {
 	/* isa-l takes a pointer to non-const; it does not write */
 	unsigned char *p = (unsigned char *)(uintptr_t)bytes;
-	uint32_t crc = UINT32_MAX;
 
+	crc = ~crc;
 	while (count > 0) {
 		size_t part = count < (1u << 30) ? count : 1u << 30; /* isa-l counts in int */
 
@@ -39,6 +39,11 @@ uint32_t ol_ckpt_crc(const void *bytes, size_t count)
 		count -= part;
 	}
 	return ~crc;
+}
+
+uint32_t ol_ckpt_crc(const void *bytes, size_t count)
+{
+	return ol_ckpt_crc_more(0, bytes, count);
 }
 
 int ol_ckpt_header_make(const struct ol_ckpt_meta *meta, struct ol_ckpt_header *ret_header)
@@ -158,19 +163,20 @@ static bool bounded(const struct ol_ckpt_header *header, char *why)
 bool ol_ckpt_header_sound(const struct ol_ckpt_header *header, uint64_t magic, char *why)
 {
 	uint32_t crc = ol_ckpt_crc(header, offsetof(struct ol_ckpt_header, header_crc));
+	uint32_t latest = magic == OL_RUNNING_MAGIC ? OL_CKPT_FORMAT_DELTAS : OL_CKPT_FORMAT;
 
 	if (header->magic != magic)
 		return no(why, "header: it does not begin as a checkpoint does");
 	if (header->header_crc != crc)
 		return no(why, "header: its checksum is %08" PRIx32 ", not %08" PRIx32, crc,
 			  header->header_crc);
-	if (header->format > OL_CKPT_FORMAT)
+	if (header->format > latest)
 		return no(why,
-			  "header: it is of format %" PRIu32
-			  ", later than %d, the last that this program knows; use the program "
+			  "header: it is of format %" PRIu32 ", later than %" PRIu32
+			  ", the last that this program knows; use the program "
 			  "that wrote it",
-			  header->format, OL_CKPT_FORMAT);
-	if (header->format != OL_CKPT_FORMAT)
+			  header->format, latest);
+	if (header->format < OL_CKPT_FORMAT)
 		return no(why,
 			  "header: it is of format %" PRIu32
 			  ", of an earlier release, and this one reads format %d: begin without "

@@ -32,9 +32,11 @@
 
 enum {
 	OL_CKPT_FORMAT = 3, /* 1: numbers of pushes did not name a process; 2: no rule */
+	OL_CKPT_FORMAT_DELTAS = 4, /* of a running checkpoint of int8 deltas (deltas.h) */
 };
 
-#define OL_CKPT_MAGIC UINT64_C(0x0a0d54504b434c4f) /* "OLCKPT\r\n" */
+#define OL_CKPT_MAGIC    UINT64_C(0x0a0d54504b434c4f) /* "OLCKPT\r\n" */
+#define OL_RUNNING_MAGIC UINT64_C(0x0a0d4e524b434c4f) /* "OLCKRN\r\n" */
 
 struct ol_ckpt_header {
 	uint64_t magic;
@@ -61,8 +63,9 @@ struct ol_ckpt_header {
 	uint32_t tensors_bytes; /* of the table of tensors; 0: none */
 	uint64_t history; /* that the content is of; 0: not said … */
 	uint32_t founded; /* … and its epoch */
-	uint32_t none; /* zero */
-	uint8_t reserved[3944]; /* zero */
+	uint32_t slots; /* of int8 deltas: how many, … */
+	uint8_t reserved[3936]; /* zero */
+	uint64_t slot_bytes; /* … of so many bytes; else both 0 */
 	uint64_t partition; /* of a running checkpoint: digest of its blocks; else 0 */
 	uint32_t zero;
 	uint32_t header_crc; /* of all bytes before it */
@@ -78,8 +81,9 @@ static_assert(OL_PARAM_COUNT_MAX / OL_CKPT_BLOCK_BYTES * 4 * (1 + OL_STATE_VECTO
 		      UINT32_MAX / 2,
 	      "a table's bytes fit 32 bits");
 
-/* ol_ckpt_crc -- CRC32C */
+/* ol_ckpt_crc -- CRC32C; ol_ckpt_crc_more -- with that of what goes before (nothing: 0) */
 uint32_t ol_ckpt_crc(const void *bytes, size_t count);
+uint32_t ol_ckpt_crc_more(uint32_t crc, const void *bytes, size_t count);
 
 /* ol_ckpt_header_make -- all but the checksums; OL_E_GEOMETRY */
 int ol_ckpt_header_make(const struct ol_ckpt_meta *meta, struct ol_ckpt_header *ret_header);

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "checkpoint/deltas.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/load.h"
 #include "checkpoint/running.h"
@@ -71,6 +72,7 @@ static int header_check(const struct ol_ckpt_header *header, uint64_t file_bytes
 		.optimizer = header->optimizer,
 	};
 	struct ol_ckpt_header again;
+	int rc;
 
 	if (!ol_ckpt_header_sound(header, OL_RUNNING_MAGIC, why) ||
 	    !ol_ckpt_header_wanted(header, meta, why))
@@ -81,10 +83,20 @@ static int header_check(const struct ol_ckpt_header *header, uint64_t file_bytes
 				      ", wanted are %" PRIu32 " of %016" PRIx64,
 				      header->block_count, header->partition, blocks->count,
 				      blocks->digest);
-	if (ol_running_header_make(&its, blocks, &again) != 0 ||
-	    memcmp(header, &again, sizeof(again)) != 0)
+	rc = header->format == OL_CKPT_FORMAT_DELTAS
+		     ? ol_deltas_header_make(&its, blocks, header->slots, header->slot_bytes,
+					     &again)
+		     : ol_running_header_make(&its, blocks, &again);
+	if (rc != 0 || memcmp(header, &again, sizeof(again)) != 0)
 		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
 				      "header: its sizes do not follow from its geometry");
+	if (header->format == OL_CKPT_FORMAT_DELTAS &&
+	    (header->slots == 0 || header->slots > OL_DELTAS_SLOTS_MAX || header->slot_bytes == 0 ||
+	     header->slot_bytes % OL_PAGE_BYTES != 0 || header->slot_bytes > file_bytes))
+		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
+				      "header: %" PRIu32 " slots of %" PRIu64
+				      " bytes are not what a server makes",
+				      header->slots, header->slot_bytes);
 	if (file_bytes != header->file_bytes)
 		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
 				      "it has %" PRIu64 " bytes, and not %" PRIu64, file_bytes,
@@ -132,38 +144,41 @@ static int copy_choose(const struct source *source, uint32_t index, uint64_t new
 	return best;
 }
 
-/*
- * Let the weights of a block's chosen copy, `at`, go on by their last pace. A float that would not be
- * finite stays.
- */
+bool ol_running_go_on(float *z, const void *was, uint64_t floats, uint64_t now, uint64_t then,
+		      uint64_t table, double by)
+{
+	float share;
+
+	if (by <= 0.0 || then >= now || now >= table)
+		return false;
+	share = (float)fmin((double)(table - now) / (double)(now - then), by);
+	for (uint64_t i = 0; i < floats; i++) {
+		float before, next;
+
+		memcpy(&before, (const uint8_t *)was + i * sizeof(before), sizeof(before));
+		next = z[i] + share * (z[i] - before);
+		if (isfinite(next))
+			z[i] = next;
+	}
+	return true;
+}
+
+/* Let the weights of a block's chosen copy, `at`, go on by their last pace. */
 static void extrapolate(struct source *source, uint32_t index, int at)
 {
 	const uint64_t bytes = ol_running_bytes(&source->header, source->blocks, index);
-	const uint64_t floats = ol_ckpt_block_floats(source->blocks, index);
 	const uint8_t *older = source->copies[1 - at];
 	struct ol_running_head now, then;
-	float *z, share;
 
 	if (source->extrapolate <= 0.0 || !ol_running_whole(&source->header, older, bytes, index))
 		return;
 	memcpy(&now, source->copies[at], sizeof(now));
 	memcpy(&then, older, sizeof(then));
-	if (then.turn >= now.turn || then.version >= now.version ||
-	    now.version >= source->table.version)
-		return;
-	share = (float)fmin((double)(source->table.version - now.version) /
-				    (double)(now.version - then.version),
-			    source->extrapolate);
-	z = (float *)(void *)(source->copies[at] + sizeof(now));
-	for (uint64_t i = 0; i < floats; i++) {
-		float was, next;
-
-		memcpy(&was, older + sizeof(then) + i * sizeof(was), sizeof(was));
-		next = z[i] + share * (z[i] - was);
-		if (isfinite(next))
-			z[i] = next;
-	}
-	source->moved++;
+	source->moved +=
+		ol_running_go_on((float *)(void *)(source->copies[at] + sizeof(now)),
+				 older + sizeof(then), ol_ckpt_block_floats(source->blocks, index),
+				 now.version, then.turn < now.turn ? then.version : UINT64_MAX,
+				 source->table.version, source->extrapolate);
 }
 
 /* Load one block, or the table, into the content */
@@ -198,19 +213,19 @@ static int part_load(struct source *source, uint32_t index, uint64_t off, char *
 	if (!table)
 		return 0;
 	source->table = head;
-	if (head.version > OL_VERSION_MAX)
-		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
-				      "table: version %" PRIu64 " is above %" PRIu64
-				      ", the highest",
-				      head.version, OL_VERSION_MAX);
 	return 0;
 }
 
 static int parts_load(struct source *source, char *why)
 {
 	uint64_t off = sizeof(source->header);
-	int rc = part_load(source, OL_RUNNING_TABLE, off, why);
+	int rc;
 
+	if (source->header.format == OL_CKPT_FORMAT_DELTAS)
+		return ol_deltas_load(source->file, &source->header, source->blocks,
+				      source->extrapolate, source->content, &source->table.version,
+				      &source->moved, why);
+	rc = part_load(source, OL_RUNNING_TABLE, off, why);
 	off += 2 * ol_running_stride(source->header.table_bytes);
 	for (uint32_t i = 0; rc == 0 && i < source->blocks->count; i++) {
 		rc = part_load(source, i, off, why);
@@ -241,6 +256,10 @@ static int read_file(const struct ol_ckpt_file *file, const struct ol_ckpt_name 
 	rc = source_init(&source, why);
 	if (rc == 0)
 		rc = parts_load(&source, why);
+	if (rc == 0 && source.table.version > OL_VERSION_MAX)
+		rc = ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
+				    "table: version %" PRIu64 " is above %" PRIu64 ", the highest",
+				    source.table.version, OL_VERSION_MAX);
 	if (rc == 0 && floor != NULL && name->epoch == floor->epoch &&
 	    source.table.version <= floor->version)
 		rc = -ENOENT;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "checkpoint/deltas.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/write.h"
 #include "store/kernels.h"
@@ -21,6 +22,7 @@ struct ol_running {
 	struct ol_ckpt_meta meta; /* version and epoch: of the last turn */
 	struct ol_ckpt_running_opts opts;
 	struct ol_ckpt_header header; /* of the file */
+	struct ol_deltas *deltas; /* owned; NULL: blocks are in the file as they are */
 	uint8_t *saved; /* z: a snapshot's content, its blocks of different ages */
 	double *distance;
 	uint32_t *chosen; /* blocks of this turn, ascending … */
@@ -64,9 +66,8 @@ uint64_t ol_running_bytes(const struct ol_ckpt_header *header, const struct ol_c
 	       ol_ckpt_block_floats(blocks, index) * sizeof(float) * (1 + header->state_vectors);
 }
 
-/* Where block `index` begins in vector v of a snapshot's content */
-static uint64_t part_off(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
-			 uint32_t index, uint32_t v)
+uint64_t ol_running_part_off(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
+			     uint32_t index, uint32_t v)
 {
 	return ol_layout_table_bytes(geo) + v * ol_layout_vector_bytes(geo) +
 	       blocks->first[index] * sizeof(float);
@@ -83,7 +84,8 @@ void ol_running_gather(const struct ol_geometry *geo, const struct ol_ckpt_block
 	}
 	bytes = ol_ckpt_block_floats(blocks, index) * sizeof(float);
 	for (uint32_t v = 0; v <= geo->state_vectors; v++)
-		memcpy(ret_block + v * bytes, content + part_off(geo, blocks, index, v), bytes);
+		memcpy(ret_block + v * bytes, content + ol_running_part_off(geo, blocks, index, v),
+		       bytes);
 }
 
 void ol_running_scatter(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
@@ -97,7 +99,18 @@ void ol_running_scatter(const struct ol_geometry *geo, const struct ol_ckpt_bloc
 	}
 	bytes = ol_ckpt_block_floats(blocks, index) * sizeof(float);
 	for (uint32_t v = 0; v <= geo->state_vectors; v++)
-		memcpy(ret_content + part_off(geo, blocks, index, v), block + v * bytes, bytes);
+		memcpy(ret_content + ol_running_part_off(geo, blocks, index, v), block + v * bytes,
+		       bytes);
+}
+
+void ol_running_copy(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
+		     uint32_t index, const uint8_t *from, uint8_t *to)
+{
+	for (uint32_t v = 0; v <= geo->state_vectors; v++) {
+		uint64_t off = ol_running_part_off(geo, blocks, index, v);
+
+		memcpy(to + off, from + off, ol_ckpt_block_floats(blocks, index) * sizeof(float));
+	}
 }
 
 static uint32_t crc_of(const struct ol_ckpt_header *header, const void *copy, uint64_t bytes)
@@ -143,6 +156,8 @@ int ol_running_create(const char *dir, const struct ol_ckpt_meta *meta,
 	running->opts = *opts;
 	running->file.at = -1;
 	rc = ol_running_header_make(meta, blocks, &running->header);
+	if (rc == 0 && opts->format == OL_FORMAT_INT8)
+		rc = ol_deltas_create(meta, opts, &running->deltas);
 	if (rc != 0)
 		goto err;
 	most = running->header.table_bytes;
@@ -180,6 +195,7 @@ void ol_running_destroy(struct ol_running *running)
 	if (running == NULL)
 		return;
 	file_close(running);
+	ol_deltas_destroy(running->deltas);
 	free(running->saved);
 	free(running->distance);
 	free(running->chosen);
@@ -214,44 +230,66 @@ static void choose(struct ol_running *running, const uint8_t *content)
 		running->chosen);
 }
 
-/* Copy a block of content into saved */
-static void save(struct ol_running *running, const uint8_t *content, uint32_t index)
+static void take_all(struct ol_running *running, const void *content)
+{
+	const uint32_t count = running->opts.blocks->count;
+
+	running->whole = true;
+	for (uint32_t i = 0; i < count; i++)
+		running->chosen[i] = i;
+	running->chosen_count = count;
+	memcpy(running->saved, content, running->header.content_bytes);
+	if (running->deltas != NULL)
+		ol_deltas_take_all(running->deltas);
+}
+
+/* False: the file has no room for them */
+static bool take_chosen(struct ol_running *running, const uint8_t *content)
 {
 	const struct ol_geometry *geo = &running->meta.geo;
 	const struct ol_ckpt_blocks *blocks = running->opts.blocks;
-	uint64_t bytes = ol_ckpt_block_floats(blocks, index) * sizeof(float);
 
-	for (uint32_t v = 0; v <= geo->state_vectors; v++) {
-		uint64_t off = part_off(geo, blocks, index, v);
-
-		memcpy(running->saved + off, content + off, bytes);
+	choose(running, content);
+	if (running->deltas != NULL) {
+		if (!ol_deltas_take(running->deltas, running->turn, running->chosen,
+				    running->chosen_count, content, running->saved))
+			return false;
+		running->chosen_count = ol_deltas_blocks(running->deltas);
+		running->whole = ol_deltas_whole(running->deltas);
+	} else {
+		for (uint32_t i = 0; i < running->chosen_count; i++)
+			ol_running_copy(geo, blocks, running->chosen[i], content, running->saved);
+		running->whole = running->chosen_count == blocks->count;
 	}
+	memcpy(running->saved, content, ol_layout_table_bytes(geo));
+	return true;
 }
 
 void ol_running_take(struct ol_running *running, const void *content, uint64_t version,
 		     uint32_t epoch, bool whole)
 {
-	uint32_t count = running->opts.blocks->count;
-
+	/* of deltas all that is whole is a new file */
 	if (running->file.at >= 0 &&
-	    (epoch != running->meta.epoch || !running->file.ops->has_name(running->file.at)))
+	    (epoch != running->meta.epoch || !running->file.ops->has_name(running->file.at) ||
+	     (whole && running->deltas != NULL)))
 		file_close(running);
 	running->meta.version = version;
 	running->meta.epoch = epoch;
 	running->turn = running->file.at >= 0 ? running->turn + 1 : 0;
-	running->whole = whole || running->file.at < 0;
-	if (running->whole) {
-		for (uint32_t i = 0; i < count; i++)
-			running->chosen[i] = i;
-		running->chosen_count = count;
-		memcpy(running->saved, content, running->header.content_bytes);
+	if (whole || running->file.at < 0) {
+		take_all(running, content);
 		return;
 	}
-	choose(running, content);
-	running->whole = running->chosen_count == count;
-	for (uint32_t i = 0; i < running->chosen_count; i++)
-		save(running, content, running->chosen[i]);
-	memcpy(running->saved, content, ol_layout_table_bytes(&running->meta.geo));
+	if (take_chosen(running, content))
+		return;
+	file_close(running);
+	running->turn = 0;
+	take_all(running, content);
+}
+
+const uint8_t *ol_running_saved(const struct ol_running *running)
+{
+	return running->saved;
 }
 
 /* Write one copy at off, over the older one, unless the file is new. */
@@ -284,6 +322,9 @@ static int turn_put(struct ol_running *running, const struct ol_ckpt_file *file,
 	uint32_t next = 0;
 	int rc = 0;
 
+	if (running->deltas != NULL)
+		return ol_deltas_put(running->deltas, file, &running->header, running->turn,
+				     running->meta.version, running->saved, &running->bytes, why);
 	for (uint32_t i = 0; rc == 0 && i < blocks->count && next < running->chosen_count; i++) {
 		if (running->chosen[next] == i) {
 			next++;
@@ -312,7 +353,9 @@ static int file_make(struct ol_running *running, const struct ol_ckpt_folder *fo
 	struct ol_ckpt_file file;
 	int rc;
 
-	rc = ol_running_header_make(&running->meta, running->opts.blocks, header);
+	rc = running->deltas != NULL
+		     ? ol_deltas_header(running->deltas, &running->meta, header)
+		     : ol_running_header_make(&running->meta, running->opts.blocks, header);
 	if (rc != 0)
 		return ol_ckpt_failed(why, rc, "cannot put it together");
 	rc = ol_ckpt_temporary_make(folder, name, running->meta.owner, &file, why);

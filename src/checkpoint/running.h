@@ -16,6 +16,8 @@
  * Turns are numbered from 0, which makes the file. A turn writes the chosen blocks, each over the
  * older of its copies, makes them durable, and then does the same with the table. So if a turn is
  * cut off at any point, the turn before it can still be restored whole.
+ *
+ * With opts.format OL_FORMAT_INT8 the file is that of deltas.h.
  */
 #ifndef OL_CHECKPOINT_RUNNING_H
 #define OL_CHECKPOINT_RUNNING_H
@@ -24,7 +26,6 @@
 
 #include "checkpoint/format.h"
 
-#define OL_RUNNING_MAGIC UINT64_C(0x0a0d4e524b434c4f) /* "OLCKRN\r\n" */
 #define OL_RUNNING_TABLE UINT32_MAX /* index of the table */
 
 /* In front of each copy. */
@@ -61,6 +62,24 @@ void ol_running_gather(const struct ol_geometry *geo, const struct ol_ckpt_block
 void ol_running_scatter(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
 			uint32_t index, const uint8_t *block, uint8_t *ret_content);
 
+/* ol_running_part_off -- where a block begins in vector v of a snapshot's content: 0 is the weights */
+uint64_t ol_running_part_off(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
+			     uint32_t index, uint32_t v);
+
+/* ol_running_copy -- a block from one content to another */
+void ol_running_copy(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
+		     uint32_t index, const uint8_t *from, uint8_t *to);
+
+/*
+ * ol_running_go_on -- let the weights of a block, z, go on by their last pace, from version `now` to
+ * that of the table
+ *
+ * was: the same floats of version `then`; UINT64_MAX: there are none. by: as ol_ckpt_read_running() has it. A float
+ * that would not be finite stays. Returns false if none may move.
+ */
+bool ol_running_go_on(float *z, const void *was, uint64_t floats, uint64_t now, uint64_t then,
+		      uint64_t table, double by);
+
 /* ol_running_seal -- set the checksum of a copy; ol_running_whole -- check it */
 void ol_running_seal(const struct ol_ckpt_header *header, void *copy, uint64_t bytes);
 bool ol_running_whole(const struct ol_ckpt_header *header, const void *copy, uint64_t bytes,
@@ -78,6 +97,9 @@ void ol_running_destroy(struct ol_running *running);
 /* ol_running_take -- measure, choose and copy; content may change afterwards */
 void ol_running_take(struct ol_running *running, const void *content, uint64_t version,
 		     uint32_t epoch, bool whole);
+
+/* ol_running_saved -- the content that a reader makes of what was taken up to now; its rest is zero */
+const uint8_t *ol_running_saved(const struct ol_running *running);
 
 /*
  * ol_running_write -- write the blocks taken last, durably; result: status, bytes, blocks, whole, err

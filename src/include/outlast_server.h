@@ -189,8 +189,11 @@ struct ol_server_opts {
 	uint32_t spin_yield; /* as in struct ol_worker_opts */
 	/* SYNC; workers is then the n of all. With several shards the server of shard 0 decides which
 	   gradients make a step, unless that is one of ALL, and workers carry its decision to the
-	   others: a gradient is in all shards or in none, whoever dies. Their workers have outage END
-	   or WAIT, and push no spans. SSP of several shards: who is ahead waits at shard 0. */
+	   others: a gradient is in all shards or in none, whoever dies; a worker that dies together with
+	   a server, or a chain's replica, that alone had its gradient is the exception, which is
+	   counted (restored_lost). Their workers have outage END or WAIT, and push no spans. SSP of
+	   several shards: who is ahead waits at shard 0, and what it withdraws takes effect there;
+	   what waits there is lost with its worker, while other shards have it, as of ASYNC. */
 	enum ol_wait wait; /* default ALL */
 	uint32_t wait_k; /* FIXED; ADASYNC: of the first step; QUORUM: no step has fewer, however
 			    few workers there are */
@@ -266,6 +269,12 @@ struct ol_server_opts {
 	   corrects as it trains. Optimizer state stays as it was saved. Default 0: weights are as they
 	   were saved */
 	double extrapolate;
+	/* enum ol_format, of a running checkpoint: FP32, the default, or INT8: blocks are saved as int8
+	   deltas to what was saved before, optimizer state as bf16, so that as many bytes save 1.5 to 3
+	   times as many blocks; a third of the bytes is of blocks as they are, each in turn. What is read
+	   back is what the deltas said, and what they lacked is part of the next ones. The file is about
+	   five times the shard */
+	uint32_t checkpoint_format;
 };
 
 enum {

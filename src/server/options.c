@@ -61,11 +61,16 @@ void ol_server_opts_init_sized(struct ol_server_opts *opts, size_t opts_bytes)
 static const char *selection_check(const struct ol_server_opts *opts)
 {
 	if (opts->selection == OL_SELECT_FULL)
-		return opts->extrapolate == 0.0 ? NULL : "extrapolate is of running checkpoints";
+		return opts->extrapolate != 0.0 ? "extrapolate is of running checkpoints"
+		       : opts->checkpoint_format != OL_FORMAT_FP32
+			       ? "checkpoint_format is of running checkpoints"
+			       : NULL;
 	if (opts->selection > OL_SELECT_RANDOM)
 		return "selection has no such value";
 	if (!(opts->extrapolate >= 0.0 && opts->extrapolate <= 1.0))
 		return "extrapolate is not from 0 to 1";
+	if (opts->checkpoint_format != OL_FORMAT_FP32 && opts->checkpoint_format != OL_FORMAT_INT8)
+		return "checkpoint_format is neither FP32 nor INT8";
 	if (!(opts->fraction > 0.0 && opts->fraction <= 1.0))
 		return "fraction is not above 0 and at most 1";
 	if (opts->checkpoint_steps != 0 && opts->fraction * (double)opts->checkpoint_steps < 1.0)

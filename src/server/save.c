@@ -67,19 +67,26 @@ static uint32_t blocks_choose(void *arg, const double *distance, uint32_t *chose
 	return ol_selector_turn(arg, distance, chosen);
 }
 
-static int selector_make(struct ol_saving *saving)
+static int selectors_make(struct ol_saving *saving)
 {
 	const struct ol_server_opts *opts = saving->opts;
 	const struct ol_ckpt_blocks *blocks = &saving->blocks;
 	uint64_t *lengths = calloc(blocks->count, sizeof(*lengths));
+	double share = opts->fraction, renewed = 0.0;
 	int rc;
 
 	if (lengths == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < blocks->count; i++)
 		lengths[i] = ol_ckpt_block_floats(blocks, i);
-	rc = ol_selector_create(opts->selection, lengths, blocks->count, opts->fraction,
+	if (opts->checkpoint_format == OL_FORMAT_INT8)
+		ol_ckpt_deltas_shares(opts->fraction, saving->store->geo.state_vectors, &share,
+				      &renewed);
+	rc = ol_selector_create(opts->selection, lengths, blocks->count, share,
 				opts->job_id + opts->shard, &saving->selector);
+	if (rc == 0 && renewed > 0.0)
+		rc = ol_selector_create(OL_SELECT_ROUND_ROBIN, lengths, blocks->count, renewed, 0,
+					&saving->renewer);
 	free(lengths);
 	return rc;
 }
@@ -92,8 +99,11 @@ static int running_start(struct ol_saving *saving, const struct ol_ckpt_meta *me
 		.blocks = &saving->blocks,
 		.choose = blocks_choose,
 		.measure = opts->selection == OL_SELECT_PRIORITY,
+		.format = (enum ol_format)opts->checkpoint_format,
+		.fraction = opts->fraction,
+		.renew = blocks_choose,
 	};
-	int rc = selector_make(saving);
+	int rc = selectors_make(saving);
 
 	if (rc != 0) {
 		snprintf(err, err_bytes, "cannot choose among %u blocks of shard %u: %s",
@@ -101,6 +111,7 @@ static int running_start(struct ol_saving *saving, const struct ol_ckpt_meta *me
 		return rc;
 	}
 	running.choose_arg = saving->selector;
+	running.renew_arg = saving->renewer;
 	saving->interval = opts->fraction * (double)opts->checkpoint_steps;
 	saving->first = true;
 	return ol_ckpt_writer_start_running(opts->checkpoint_dir, meta, &running, &saving->writer,
@@ -142,6 +153,8 @@ void ol_save_stop(struct ol_saving *saving)
 	saving->writer = NULL;
 	ol_selector_destroy(saving->selector);
 	saving->selector = NULL;
+	ol_selector_destroy(saving->renewer);
+	saving->renewer = NULL;
 	ol_ckpt_blocks_fini(&saving->blocks);
 }
 

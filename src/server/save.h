@@ -28,7 +28,9 @@ struct ol_saving {
 		held; /* version in it that is not committed yet, and is saved when it is; 0: none */
 	/* A running checkpoint; selection is FULL if there is none, or no folder. */
 	struct ol_ckpt_blocks blocks;
-	struct ol_selector *selector; /* used by the writer's thread if there is a writer */
+	/* Used by the writer's thread if there is a writer */
+	struct ol_selector *selector;
+	struct ol_selector *renewer; /* of int8 deltas: the blocks that are saved as they are */
 	double interval; /* versions between two turns; 0: by time */
 	bool first; /* its file does not exist yet */
 	bool whole; /* the last checkpoint written has all blocks of its version */

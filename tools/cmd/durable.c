@@ -118,6 +118,14 @@ static const char *extrapolate_parse(const char *value, struct ol_ckpt_set *set)
 		       : "needs a number above 0 and at most 1 behind extrapolate=";
 }
 
+static const char *format_parse(const char *value, struct ol_ckpt_set *set)
+{
+	if (strcmp(value, "int8") != 0 && strcmp(value, "fp32") != 0)
+		return "needs fp32 or int8 behind format=";
+	set->format = strcmp(value, "int8") == 0 ? OL_FORMAT_INT8 : OL_FORMAT_FP32;
+	return NULL;
+}
+
 /* The fault of settings that exclude each other; 0 in set: not given */
 static const char *set_check(struct ol_ckpt_set *set)
 {
@@ -128,6 +136,9 @@ static const char *set_check(struct ol_ckpt_set *set)
 	if (full && set->extrapolate > 0.0)
 		return "has extrapolate=, and a full checkpoint is as old as it is: that needs "
 		       "priority, round-robin or random";
+	if (full && set->format != OL_FORMAT_FP32)
+		return "has format=int8, and a full checkpoint is fp32: that needs priority, "
+		       "round-robin or random";
 	if (!full && set->keep != 0)
 		return "has keep=, and a running checkpoint is one file";
 	if (set->keep == 0)
@@ -155,6 +166,8 @@ static const char *word_parse(const char *word, struct ol_ckpt_set *set)
 		return fraction_parse(word + 2, set);
 	if (strncmp(word, "extrapolate=", 12) == 0)
 		return extrapolate_parse(word + 12, set);
+	if (strncmp(word, "format=", 7) == 0)
+		return format_parse(word + 7, set);
 	if (strncmp(word, "every=", 6) == 0)
 		return every_parse(word + 6, set);
 	if (strncmp(word, "keep=", 5) == 0)
@@ -203,6 +216,9 @@ const char *ol_ckpt_set_text(const struct ol_ckpt_set *set, char text[OL_CKPT_TE
 	left -= (size_t)len;
 	len = set->extrapolate > 0.0 ? snprintf(at, left, ",extrapolate=%.30f", set->extrapolate)
 				     : 0;
+	at += len;
+	left -= (size_t)len;
+	len = set->format == OL_FORMAT_INT8 ? snprintf(at, left, ",format=int8") : 0;
 	at += len;
 	left -= (size_t)len;
 	len = set->by_given ? snprintf(at, left, ",by=%s", writers[set->by]) : 0;

@@ -20,8 +20,8 @@ enum {
 /*
  * every=100steps|every=5s,dir=DIR,keep=3; in any order. A running checkpoint has priority,
  * round-robin or random, and r=1/8 (or 0.125) instead of keep: each turn saves this part, every
- * r * every; extrapolate=1 (or less) lets what is read back go on by its last pace. Of a chain
- * by=tail or by=each says which replicas write.
+ * r * every; extrapolate=1 (or less) lets what is read back go on by its last pace; format=int8
+ * saves deltas. Of a chain by=tail or by=each says which replicas write.
  */
 struct ol_ckpt_set {
 	uint64_t steps; /* 0: by time */
@@ -30,6 +30,7 @@ struct ol_ckpt_set {
 	enum ol_selection selection;
 	double fraction; /* r; 1 if selection is FULL */
 	double extrapolate; /* of a running checkpoint; 0: what is read back is as it was saved */
+	enum ol_format format; /* of a running checkpoint's blocks: FP32 or INT8 */
 	enum ol_checkpoint_by by;
 	bool by_given;
 	char dir[OL_CKPT_FOLDER_MAX]; /* "": not given */

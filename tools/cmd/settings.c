@@ -235,7 +235,8 @@ static const struct ol_conf_field durable_fields[] = {
 		"by=each every replica, for folders on disks of their own. priority (round-robin, "
 		"random) and r=1/8 instead of keep: a running checkpoint: of one file that part "
 		"of the blocks, those that moved most (the next, any), every r * every; "
-		"extrapolate=1 beside them: what is read back goes on by its last pace"),
+		"extrapolate=1 beside them: what is read back goes on by its last pace; format=int8: "
+		"as many bytes save 1.5 to 3 times as many blocks, as int8 deltas"),
 	OL_ROW_CHOICE(
 		ol_set_durable, replay, "mean", replays,
 		"what m gradients that a worker summed up meanwhile become: each: m steps at "

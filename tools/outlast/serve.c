@@ -279,6 +279,7 @@ static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 	opts->selection = serve->ckpt.selection;
 	opts->fraction = serve->ckpt.fraction;
 	opts->extrapolate = serve->ckpt.extrapolate;
+	opts->checkpoint_format = serve->ckpt.format;
 	opts->blocks = serve->first.blocks;
 	opts->block_count = serve->first.block_count;
 	opts->restore_version = set->restore_version;

@@ -67,7 +67,8 @@ enum cluster_age {
 	CLUSTER_AGE_BETWEEN, /* workers that die between their pushes to two shards, and return, where
 				steps are exact */
 	CLUSTER_AGE_DECIDED, /* now and then several shards whose steps shard 0 decides */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_DECIDED
+	CLUSTER_AGE_DELTAS, /* half of the running checkpoints are of int8 deltas */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_DELTAS
 };
 
 /* What is never repaired (lasting.h) */
@@ -121,6 +122,7 @@ struct scenario {
 	bool ends; /* workers make steps of the job, and withdraw what is held behind its last */
 	enum ol_selection selection;
 	double fraction;
+	bool deltas; /* of int8 */
 	uint64_t blocks[CLUSTER_BLOCKS_MAX];
 	uint32_t block_count; /* 0: as the library has it */
 	uint32_t save_steps;

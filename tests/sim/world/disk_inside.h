@@ -10,7 +10,7 @@ enum {
 	NAME_BYTES = 104,
 	NAMES_MAX = 64,
 	CHANGES_MAX = 32, /* of names that are not durable; then the oldest is */
-	FILE_BYTES_MAX = 1 << 18,
+	FILE_BYTES_MAX = 1 << 20,
 	PAGE_BYTES = 4096,
 	ROT_TRIES = 16,
 	SPOTS_MAX = 32,

@@ -172,6 +172,28 @@ uint32_t __wrap_ol_selector_turn(struct ol_selector *selector, const double *dis
 	return count;
 }
 
+static void blocks_note(const struct place *place, const void *content, struct turn *turn)
+{
+	for (uint32_t i = 0; i < (place->chosen ? place->which_count : place->block_count); i++) {
+		uint32_t b = place->chosen ? place->which[i] : i;
+
+		turn->blocks[b] = block_hash(&place->meta.geo, place->first, b, content);
+		turn->versions[b] = turn->version;
+	}
+}
+
+/* Of int8 deltas: what the writer says that a reader finds */
+static void deltas_note(const struct place *place, const void *saved, struct turn *turn)
+{
+	for (uint32_t b = 0; b < place->block_count; b++) {
+		const uint64_t sum = block_hash(&place->meta.geo, place->first, b, saved);
+
+		if (place->count == 0 || turn->blocks[b] != sum)
+			turn->versions[b] = turn->version;
+		turn->blocks[b] = sum;
+	}
+}
+
 void __wrap_ol_running_take(struct ol_running *running, const void *content, uint64_t version,
 			    uint32_t epoch, bool whole)
 {
@@ -194,12 +216,10 @@ void __wrap_ol_running_take(struct ol_running *running, const void *content, uin
 	turn.epoch = epoch;
 	turn.version = version;
 	turn.table = table_hash(&place->meta.geo, content);
-	for (uint32_t i = 0; i < (place->chosen ? place->which_count : place->block_count); i++) {
-		uint32_t b = place->chosen ? place->which[i] : i;
-
-		turn.blocks[b] = block_hash(&place->meta.geo, place->first, b, content);
-		turn.versions[b] = version;
-	}
+	if (cluster.scenario.deltas)
+		deltas_note(place, ol_running_saved(running), &turn);
+	else
+		blocks_note(place, content, &turn);
 	place->turns[place->count++ % TURNS_MAX] = turn;
 }
 

@@ -33,8 +33,9 @@ void cluster_text(char *text, size_t bytes)
 			 ", checkpoints of %s (%u steps, %u ms; %u stay)",
 			 s->by_each ? "each" : "the tail", s->save_steps, s->save_ms, s->save_keep);
 	else if (s->saved)
-		snprintf(chain, sizeof(chain), "%s (every %u steps, %u ms; %u stay), %s",
-			 s->running ? selections[s->selection] : "checkpoint", s->save_steps,
+		snprintf(chain, sizeof(chain), "%s%s (every %u steps, %u ms; %u stay), %s",
+			 s->running ? selections[s->selection] : "checkpoint",
+			 s->deltas ? ", int8 deltas" : "", s->save_steps,
 			 s->save_ms, s->save_keep, s->back ? "back" : "freshest");
 	if (s->sync)
 		snprintf(consistency, sizeof(consistency), s->wait_k > 0 ? "%s %u" : "%s",

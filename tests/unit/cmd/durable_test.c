@@ -47,10 +47,15 @@ static void words_come_in_any_order_and_number(void **state)
 static void a_part_needs_a_selection_and_is_handed_on_as_it_is(void **state)
 {
 	static const char *const good[] = {
-		"priority,r=1/8,every=8steps",     "every=3s,round-robin,r=0.25,dir=/a b",
-		"r=1/3,random,every=7steps,dir=x", "priority",
-		"priority,r=1,every=1steps",       "full,keep=9,every=20ms",
-		"priority,extrapolate=0.5,r=1/4",  "priority,r=0.000000001,every=1000000000steps",
+		"priority,r=1/8,every=8steps",
+		"every=3s,round-robin,r=0.25,dir=/a b",
+		"r=1/3,random,every=7steps,dir=x",
+		"priority",
+		"priority,r=1,every=1steps",
+		"full,keep=9,every=20ms",
+		"priority,format=int8",
+		"priority,extrapolate=0.5,r=1/4",
+		"priority,r=0.000000001,every=1000000000steps",
 	};
 	struct ol_ckpt_set set = parsed("priority,r=1/8,every=8steps");
 
@@ -64,6 +69,9 @@ static void a_part_needs_a_selection_and_is_handed_on_as_it_is(void **state)
 	assert_true(set.extrapolate == 1.0);
 	set = parsed("round-robin");
 	assert_true(set.extrapolate == 0.0);
+	assert_int_equal(set.format, OL_FORMAT_FP32);
+	assert_int_equal(parsed("format=int8,random").format, OL_FORMAT_INT8);
+	assert_int_equal(parsed("format=int8,random,format=fp32").format, OL_FORMAT_FP32);
 	assert_int_equal(set.selection, OL_SELECT_ROUND_ROBIN);
 	assert_true(set.fraction == 0.125);
 	set = parsed(NULL);
@@ -78,6 +86,7 @@ static void a_part_needs_a_selection_and_is_handed_on_as_it_is(void **state)
 		assert_true(again.keep == first.keep && again.selection == first.selection);
 		assert_true(again.fraction == first.fraction);
 		assert_true(again.extrapolate == first.extrapolate);
+		assert_int_equal(again.format, first.format);
 		assert_string_equal(again.dir, first.dir);
 	}
 }
@@ -125,6 +134,9 @@ static void other_words_are_refused(void **state)
 		"priority,extrapolate=1.1",
 		"priority,extrapolate=1e-3",
 		"extrapolate=1",
+		"format=int8",
+		"priority,format=",
+		"priority,format=int4",
 		"full,extrapolate=1",
 		"priority,r=1/8,every=7steps",
 		"priority,r=1/8,every=7ms",

@@ -49,7 +49,7 @@ void ol_even_begin(struct ol_worker *worker, bool asked)
 	worker->pull_even = even ? OL_EVEN_ASKS : OL_EVEN_NOT;
 	worker->pull_missed = false;
 	worker->pull_retries = 0;
-	worker->even_ns = 0;
+	worker->even_ns = worker->even_end_ns = 0;
 	/* a pull of a span takes the other shards along */
 	worker->mirrors[1 - worker->mirror].uneven = worker->pull_span != ol_worker_all(worker) &&
 						     worker->mirrors[worker->mirror].uneven;
@@ -178,6 +178,19 @@ static void behind_ask(struct ol_worker *worker, uint64_t newest)
 	}
 }
 
+/* An observer of a job whose steps shard 0 decides: a shard that is far behind catches up, as long as there
+ * are workers. It is waited for, for as long as a server would be */
+static bool catches_up(struct ol_worker *worker, const struct said *said)
+{
+	const uint64_t now_ns = ol_worker_now(worker);
+
+	if (worker->links[0].geo.decided == 0 || !said->lacks)
+		return false;
+	if (worker->even_end_ns == 0)
+		worker->even_end_ns = now_ns + worker->opts.connect_timeout_ms * OL_NS_PER_MS;
+	return now_ns < worker->even_end_ns;
+}
+
 /* All shards have said what they have: read */
 static void read_all(struct ol_worker *worker)
 {
@@ -187,7 +200,7 @@ static void read_all(struct ol_worker *worker)
 	const bool apart = !decided && (said.back ||
 					(said.lacks && far && worker->pull_retries >= APART_TRIES));
 
-	if (decided && said.oldest != said.newest) {
+	if (said.oldest != said.newest && (decided || catches_up(worker, &said))) {
 		behind_ask(worker, said.newest);
 		return;
 	}

@@ -366,6 +366,8 @@ struct ol_worker {
 	struct ol_carry carry; /* where shard 0 decides the steps … */
 	bool introduced; /* … and pushes may go there */
 	uint64_t even_ns; /* when a pull asks shards that are behind again; 0: at once */
+	uint64_t
+		even_end_ns; /* an observer waits for a shard that is far behind until then; 0: it does not */
 
 	struct ol_sampler push_sampler, pull_sampler;
 	struct ol_pace pace;

@@ -689,7 +689,8 @@ static void all_draw(uint64_t seed, unsigned age)
 	if (age >= CLUSTER_AGE_DECIDED)
 		turns_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_DELTAS) /* by a number that is drawn already */
-		cluster.scenario.deltas = cluster.scenario.running && cluster.scenario.pushes % 2 == 0;
+		cluster.scenario.deltas =
+			cluster.scenario.running && cluster.scenario.pushes % 2 == 0;
 	params_count();
 }
 

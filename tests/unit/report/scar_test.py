@@ -16,7 +16,7 @@ from report.scar.data import study_read
 TRIALS = 100
 LOST = (0.25, 0.5, 0.75)
 FULL_COST = 10.0
-JUDGED = {"S1", "S2", "S3", "S4", "S5", "S6", "S8", "S9"}
+JUDGED = {"S1", "S2", "S3", "S4", "S5", "S6", "S8", "S9", "S11", "S12"}
 
 
 def costs(mean):
@@ -36,7 +36,8 @@ def table(period):
         *(scheme("priority", part, 3.0) for part in (2, 4)), scheme("priority", 8, 1.0, 2.0, 3.0),
         *(scheme("round-robin", part, 4.0) for part in (2, 4, 8)),
         *(scheme("random", part, 12.0) for part in (2, 4, 8)),
-        {**scheme("nothing", 1, 15.0), "bytes": 0.0}, scheme("extrapolated", 8, 0.8, 1.5, 2.5)]}
+        {**scheme("nothing", 1, 15.0), "bytes": 0.0}, scheme("extrapolated", 8, 0.8, 1.5, 2.5),
+        scheme("int8", 8, 0.7, 1.2, 2.0), scheme("int8, extrapolated", 8, 0.2, 0.4, 0.8)]}
 
 
 def bounds(rate):
@@ -88,7 +89,7 @@ class Scar(unittest.TestCase):
     def test_too_few_trials_decide_nothing(self):
         self.record["trials"], self.record["live"] = 99, []
         self.assertEqual({one.id for one in self.claims().values()
-                          if one.verdict is Verdict.CANNOT_JUDGE}, {"S3", "S4", "S5", "S7", "S8", "S9", "S10"})
+                          if one.verdict is Verdict.CANNOT_JUDGE}, {"S3", "S4", "S5", "S7", "S8", "S9", "S10", "S11", "S12"})
 
     def test_a_cost_above_the_bound_refutes_it(self):
         self.record["bounds"][0]["pushes"][2]["above"] = 1
@@ -119,19 +120,32 @@ class Scar(unittest.TestCase):
         self.cost("full", 1, 2, 9.5)
         self.cost("priority", 8, 1, 9.0)
         self.cost("extrapolated", 8, 1, 9.5)
+        self.cost("int8", 8, 1, 9.5)
         self.cost("random", 4, 1, 3.5)
         self.cost("nothing", 1, 1, 2.0)
         self.record["parts"].append(copy.deepcopy(RECORD["parts"][0]))
         self.assertIn("Not judged by: uneven", self.claims()["S5"].numbers)
         self.refused()
         self.cost("nothing", 1, 1, 2.0)
-        self.refused("S3", "S4", "S5", "S9")  # no other is left
+        self.refused("S3", "S4", "S5", "S9", "S11", "S12")  # no other is left
 
     def test_carrying_on_is_better_everywhere_or_refuted(self):
         self.cost("extrapolated", 8, 1, 2.0)
         self.refused("S9")
-        self.part["tables"][0]["schemes"][-1]["cost"][1] = costs(2.2)
+        self.part["tables"][0]["schemes"][-3]["cost"][1] = costs(2.2)
         self.refused("S9")
+
+    def test_int8_deltas_reach_more_and_are_no_worse(self):
+        self.cost("int8", 8, 1, 1.8)
+        self.refused("S11")
+        self.cost("int8", 8, 1, 1.2)
+        self.cost("int8, extrapolated", 8, 1, 0.6)
+        self.refused("S12")
+
+    def test_what_was_not_tried_is_not_judged(self):
+        for one in self.part["tables"]:
+            one["schemes"] = [scheme for scheme in one["schemes"] if not scheme["selection"].startswith("int8")]
+        self.assertIn("it was not tried", self.claims()["S11"].because)
 
     def test_a_border_is_told_apart(self):
         framed = copy.deepcopy(self.part)
@@ -165,7 +179,7 @@ class Scar(unittest.TestCase):
     def test_tables_show_what_was_measured(self):
         study = study_read(self.record)
         rows = tables.summary_csv(study).splitlines()
-        self.assertEqual(len(rows), 1 + 2 * (3 + 3 + 2 + 3 + 3 + 1 + 3))
+        self.assertEqual(len(rows), 1 + 2 * (3 + 3 + 2 + 3 + 3 + 1 + 3 * 3))
         # 1.96 standard errors: of costs, and of a ratio that is the same in each trial
         self.assertIn("uneven,8,priority,0.125,0.5,100,2,1.9606,2.0394,0.8,0.8,0.8,10,1.005", rows)
         text = tables.summary(study)

@@ -25,9 +25,14 @@ LOSSES = (0.25, 0.5, 0.75)  # fractions lost
 PARTS = (2, 4, 8)  # 1 / r
 NOTHING = len(SELECTIONS)  # nothing is saved: what is lost begins as it was at first
 EXTRAPOLATED = NOTHING + 1  # priority, and what is lost is extrapolated to the last turn
-NAMES = (*SELECTIONS, "nothing", "extrapolated")
+INT8, INT8_EXTRAPOLATED = EXTRAPOLATED + 1, EXTRAPOLATED + 2  # the same of int8 deltas, in as many bytes
+MOVED = (EXTRAPOLATED, INT8, INT8_EXTRAPOLATED)  # what a name, which has no distance, cannot have
+NAMES = (*SELECTIONS, "nothing", "extrapolated", "int8", "int8, extrapolated")
 SCHEMES = ((FULL, 1), *((selection, part) for selection in (PRIORITY, ROUND_ROBIN, RANDOM)
-                        for part in PARTS), (NOTHING, 1), (EXTRAPOLATED, 8))
+                        for part in PARTS), (NOTHING, 1), *((selection, 8) for selection in MOVED))
+SCALED = 256  # floats of one scale (src/wire/format.h)
+CODED_BYTES = (64 + 4096) / 4096  # of a float that is coded; of any other 4
+RENEWED = 3  # one in so many bytes is of blocks as they are (src/checkpoint/deltas.c)
 NORM_PERIOD = 8  # C of the theorems on norms
 # iteration of a failure; blocks that are lost; target
 STREAM_STEP, STREAM_ORDER, STREAM_TARGET = 1, 2, 3
@@ -94,7 +99,7 @@ class Saved:
         if selection == NOTHING:
             return
         if selection != FULL:
-            lab.ask({"select": selection, "part": part, "seed": signed(lab.seed)})
+            lab.ask({"select": selection, "fraction": 1 / part, "seed": signed(lab.seed), "at": 0})
         for step in range(1, run.steps + 1):
             self.at[step], self.before[step] = self.at[step - 1], self.before[step - 1]
             if step % every != 0:
@@ -108,7 +113,7 @@ class Saved:
             if selection == PRIORITY:
                 moved2 = lab.apart2(states[step], kept)
                 distance = numpy.sqrt(numpy.bincount(lab.block_of, moved2, lab.blocks)).tolist()
-            chosen = lab.ask({"turn": distance})["chosen"]
+            chosen = lab.ask({"turn": distance, "at": 0})["chosen"]
             self.before[step, chosen] = self.at[step, chosen]
             self.at[step, chosen] = step
             floats += int(lab.lengths[chosen].sum())
@@ -136,6 +141,78 @@ class Saved:
         return z + share.astype(numpy.float32)[block_of] * (z - older)
 
 
+def decoded(delta):
+    """What int8 says of these floats: of each SCALED the largest through 127, and as often as it fits"""
+    padded = numpy.zeros(-(-len(delta) // SCALED) * SCALED, numpy.float32)
+    padded[:len(delta)] = delta
+    rows = padded.reshape(-1, SCALED)
+    largest = numpy.abs(rows).max(axis=1, keepdims=True)
+    scale = largest / numpy.float32(127)
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        times = numpy.rint(rows * (numpy.float32(127) / largest))
+    return numpy.where(scale < 2.0**-120, numpy.float32(0), scale * times).ravel()[:len(delta)]
+
+
+class Coded:
+    """What a running checkpoint of int8 deltas has after each turn, by priority, in as many bytes as the
+    part of the floats: blocks as they are, each in its turn, and of others what their deltas add up to"""
+
+    def __init__(self, run: Run, part: int, period: int) -> None:
+        lab, states = run.lab, run.states()
+        self.every = every = period // part
+        order = numpy.argsort(lab.block_of, kind="stable")
+        kept = states[0].copy()
+        self.kept, self.floats = [kept.copy()], 0.0
+        self.at = [numpy.zeros(lab.blocks, numpy.intp)]  # turn that saved each block, after each turn …
+        self.before = [self.at[0].copy()]  # … and the one that saved it before
+        coded = (1 - 1 / RENEWED) / part * 4 / CODED_BYTES
+        for at, selection, fraction in ((0, PRIORITY, min(coded, 1.0)), (1, ROUND_ROBIN, 1 / (RENEWED * part))):
+            lab.ask({"select": selection, "fraction": fraction, "seed": signed(lab.seed), "at": at})
+        for step in range(every, run.steps + 1, every):
+            moved2 = lab.apart2(states[step], kept)
+            distance = numpy.sqrt(numpy.bincount(lab.block_of, moved2, lab.blocks)).tolist()
+            of_delta, whole = numpy.zeros(lab.blocks, bool), numpy.zeros(lab.blocks, bool)
+            of_delta[lab.ask({"turn": distance, "at": 0})["chosen"]] = True
+            whole[lab.ask({"turn": None, "at": 1})["chosen"]] = True
+            of_delta &= ~whole
+            floats = order[of_delta[lab.block_of[order]]]
+            kept[floats] += decoded(states[step][floats] - kept[floats])
+            kept[whole[lab.block_of]] = states[step][whole[lab.block_of]]
+            self.floats += int(lab.lengths[of_delta].sum()) * CODED_BYTES / 4 + int(lab.lengths[whole].sum())
+            saved = of_delta | whole
+            self.before.append(numpy.where(saved, self.at[-1], self.before[-1]))
+            self.at.append(numpy.where(saved, len(self.kept), self.at[-1]))
+            self.kept.append(kept.copy())
+        turns = len(self.kept) - 1
+        # of what full checkpoints every C write in as many iterations
+        self.share = self.floats * part / (turns * lab.floats) if turns > 0 else 1.0
+
+    def state(self, _: Run, step: int):
+        """As a failure after `step` finds it on the disk."""
+        return self.kept[step // self.every]
+
+    def extrapolated(self, run: Run, step: int):
+        """As Saved has it"""
+        turn = step // self.every
+        last, before = self.at[turn], self.before[turn]
+        share = numpy.minimum((turn - last) / numpy.maximum(last - before, 1), 1.0)
+        z, older = self.kept[turn], self.kept[turn].copy()
+        for then in numpy.unique(before):
+            floats = (before == then)[run.lab.block_of]
+            older[floats] = self.kept[then][floats]
+        return z + share.astype(numpy.float32)[run.lab.block_of] * (z - older)
+
+
+def saved_make(run: Run, schemes, period: int):
+    """Of each scheme; what only differs in how it is read back is made once"""
+    made: dict[tuple[int, int], Saved | Coded] = {}
+    for selection, part in schemes:
+        by = {EXTRAPOLATED: PRIORITY, INT8_EXTRAPOLATED: INT8}.get(selection, selection)
+        if (by, part) not in made:
+            made[by, part] = Coded(run, part, period) if by == INT8 else Saved(run, by, part, period)
+        yield made[by, part]
+
+
 def failure_step(run: Run, trial: int, seed: int) -> int:
     return Draw(seed, trial, STREAM_STEP).geometric(run.steps / 2.0, run.steps - 1)
 
@@ -154,7 +231,7 @@ def is_tried(selection: int, part: int, loss: float, few: bool) -> bool:
     small = part == 8 or selection in (FULL, NOTHING)
     if few and not small:
         return False
-    return loss == 0.5 or selection == FULL or (small and selection in (PRIORITY, EXTRAPOLATED))
+    return loss == 0.5 or selection == FULL or (small and selection in (PRIORITY, *MOVED))
 
 
 def table_make(runs: list[Run], period: int, trials: int, few: bool) -> dict[str, Any]:
@@ -168,20 +245,20 @@ def table_make(runs: list[Run], period: int, trials: int, few: bool) -> dict[str
     row = lab.rows_take(2)
     full, late = [0.0] * trials, 0
     # a name has no pace
-    schemes = [scheme for scheme in SCHEMES if not (lab.labels and scheme[0] == EXTRAPOLATED)]
+    schemes = [scheme for scheme in SCHEMES if not (lab.labels and scheme[0] in MOVED)]
     share = [0.0] * len(schemes)
     cost = [[[0.0] * trials if is_tried(*scheme, loss, few) else None for loss in LOSSES]
             for scheme in schemes]
     for first, run in enumerate(runs):
-        saved = [Saved(run, PRIORITY if selection == EXTRAPOLATED else selection, part, period)
-                 for selection, part in schemes]
+        saved = list(saved_make(run, schemes, period))
         share = [sum_ + one.share / len(runs) for sum_, one in zip(share, saved)]
         for trial in range(first, trials, len(runs)):
             step, target = failure_step(run, trial, lab.seed), run.target_of(trial)
             order = failure_order(lab, trial, lab.seed)[lab.block_of]
             full[trial] = float(step % period)
             for (selection, _), one, costs in zip(schemes, saved, cost):
-                kept = one.extrapolated(run, step) if selection == EXTRAPOLATED else one.state(run, step)
+                ahead = selection in (EXTRAPOLATED, INT8_EXTRAPOLATED)
+                kept = one.extrapolated(run, step) if ahead else one.state(run, step)
                 for loss, own in zip(LOSSES, costs):
                     if own is None:
                         continue

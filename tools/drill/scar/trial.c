@@ -10,9 +10,9 @@
  *		{"losses": of the state in ROW, which is the one after K iterations, and of the
  *		states that follow}: N, or fewer if one reaches the target. Each state goes to the
  *		next row (keep), or to ROW; the row after the last is used too.
- *	{"select": ol_selection, "part": P, "seed": S}
- *		{}: turns come from a selector of the product that saves 1/P of the floats
- *	{"turn": distance of each block, or null}
+ *	{"select": ol_selection, "fraction": F, "seed": S, "at": 0 or 1}
+ *		{}: turns of this number come from a selector of the product that saves F of the floats
+ *	{"turn": distance of each block, or null, "at": 0 or 1}
  *		{"chosen": blocks}
  *	{"live": ...}
  *		see live.c
@@ -32,13 +32,14 @@
 #include "outlast_policy.h"
 
 enum {
-	RUNS_MAX = 10
+	RUNS_MAX = 10,
+	SELECTORS = 2
 };
 
 struct lab {
 	struct scar_spec spec;
 	struct scar_problem problems[RUNS_MAX];
-	struct ol_selector *selector;
+	struct ol_selector *selectors[SELECTORS];
 	struct scar_live live;
 	float *memory; /* NULL: none */
 	size_t rows;
@@ -148,16 +149,20 @@ static int select_begin(struct lab *lab, json_t *order)
 {
 	const struct scar_problem *problem = &lab->problems[0];
 	json_int_t seed;
-	int selection, part;
-	int rc = trial_unpack(order, "{s:i, s:i, s:I}", "select", &selection, "part", &part, "seed",
-			      &seed);
+	double fraction;
+	int selection, at;
+	int rc = trial_unpack(order, "{s:i, s:F, s:I, s:i}", "select", &selection, "fraction",
+			      &fraction, "seed", &seed, "at", &at);
 
+	if (rc == 0 && (at < 0 || at >= SELECTORS))
+		rc = ol_cmd_error(OL_EXIT_USAGE, "trial", "order", "select", NULL);
 	if (rc != 0)
 		return rc;
-	ol_selector_destroy(lab->selector);
-	lab->selector = NULL;
+	ol_selector_destroy(lab->selectors[at]);
+	lab->selectors[at] = NULL;
 	rc = ol_selector_create((enum ol_selection)selection, problem->lengths,
-				problem->block_count, 1.0 / part, (uint64_t)seed, &lab->selector);
+				problem->block_count, fraction, (uint64_t)seed,
+				&lab->selectors[at]);
 	return rc == 0 ? trial_say(json_object()) : fail(rc, lab->spec.name, strerror(-rc));
 }
 
@@ -167,12 +172,14 @@ static int turn(struct lab *lab, json_t *order)
 	json_t *distances = json_object_get(order, "turn"), *list = json_array();
 	double *distance = calloc(count, sizeof(*distance));
 	uint32_t *chosen = calloc(count, sizeof(*chosen));
-	int rc = -ENOMEM;
+	int rc = -ENOMEM, at = 0;
 
-	if (lab->selector != NULL && distance != NULL && chosen != NULL) {
+	(void)json_unpack(order, "{s:i}", "at", &at);
+	at = at == 1;
+	if (lab->selectors[at] != NULL && distance != NULL && chosen != NULL) {
 		for (size_t b = 0; b < count; b++)
 			distance[b] = json_number_value(json_array_get(distances, b));
-		chosen_count = ol_selector_turn(lab->selector, distance, chosen);
+		chosen_count = ol_selector_turn(lab->selectors[at], distance, chosen);
 		for (uint32_t i = 0; i < chosen_count; i++)
 			json_array_append_new(list, json_integer(chosen[i]));
 		rc = 0;
@@ -238,7 +245,8 @@ int scar_trial(json_t *of)
 	if (rc == 0)
 		rc = orders_take(&lab);
 	ol_worker_close(lab.live.worker);
-	ol_selector_destroy(lab.selector);
+	for (int i = 0; i < SELECTORS; i++)
+		ol_selector_destroy(lab.selectors[i]);
 	if (lab.memory != NULL)
 		munmap(lab.memory, memory_bytes(&lab));
 	for (int r = 0; r < RUNS_MAX; r++)

@@ -10,13 +10,14 @@ from ..pictures import COLOURS, Axes, End, Figure, name_ends, save
 from ..stats import Interval
 from .data import HALF, LOSSES, Part, Study
 
-SCHEMES = (("full", 1), ("priority", 8), ("round-robin", 8), ("random", 8), ("extrapolated", 8))
+SCHEMES = (("full", 1), ("priority", 8), ("round-robin", 8), ("random", 8), ("extrapolated", 8), ("int8", 8),
+           ("int8, extrapolated", 8))
 
-ALL_LOSSES = ("full", "priority", "extrapolated")
+ALL_LOSSES = ("full", "priority", "extrapolated", "int8", "int8, extrapolated")
 
 
 def colour_of(scheme: tuple[str, int]) -> str:
-    return COLOURS[(0, 7, 1, 3, 2)[SCHEMES.index(scheme)]]
+    return COLOURS[(0, 7, 1, 3, 2, 4, 5)[SCHEMES.index(scheme)]]
 
 
 def name_of(scheme: tuple[str, int]) -> str:

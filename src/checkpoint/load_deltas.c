@@ -237,7 +237,7 @@ static int segments_apply(struct loading *loading, uint64_t *ret_version, char *
 {
 	const uint64_t newest =
 		loading->turn_count > 0 ? loading->turns[loading->turn_count - 1] : 0;
-	uint64_t last = UINT64_MAX, floats; /* turn before; none */
+	uint64_t last = UINT64_MAX, floats = 0; /* turn before; none */
 	struct ol_segment_head head;
 
 	/* turn 0, unless its blocks all came again since: the slots have been gone through once */

@@ -5,7 +5,8 @@
  * together from whole copies of saved blocks, with no number beyond its bound and only finite values
  *
  * The first byte: 0, the rest is the file. 1, the rest damages a file that the product has written:
- * some bytes, the header or one copy (with their checksums made anew), or its length.
+ * some bytes, the header or one copy (with their checksums made anew), or its length. 2, the same of one of
+ * int8 deltas, and its segments.
  */
 
 #include <math.h>
@@ -17,6 +18,7 @@
 
 #include "checkpoint/blocks.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/deltas.h"
 #include "checkpoint/running.h"
 #include "fuzz/folder.h"
 #include "outlast_server.h"
@@ -27,7 +29,7 @@ enum {
 	FLOATS = 40,
 	BLOCKS = 2,
 	TURNS = 3,
-	FILE_MAX = 1 << 16
+	FILE_MAX = 1 << 17
 };
 
 static const uint64_t lengths[BLOCKS] = { 16, FLOATS - 16 };
@@ -48,8 +50,8 @@ static struct {
 	const char *names[1];
 	const char *folder;
 	struct ol_ckpt_blocks blocks;
-	uint8_t *whole; /* as the product has written it */
-	size_t bytes;
+	uint8_t *whole[2]; /* as the product has written it: blocks as they are, deltas */
+	size_t bytes[2];
 	size_t content_bytes;
 } fuzz;
 
@@ -79,12 +81,16 @@ static uint32_t choose(void *arg, const double *distance, uint32_t *chosen)
 }
 
 /* A file after some turns, made once, in a folder of its own */
-static void file_make(void)
+static void file_make(bool deltas)
 {
-	uint32_t turn = 0;
+	uint32_t turn = 0, renewed = 0;
 	struct ol_ckpt_running_opts opts = { .blocks = &fuzz.blocks,
 					     .choose = choose,
-					     .choose_arg = &turn };
+					     .choose_arg = &turn,
+					     .format = deltas ? OL_FORMAT_INT8 : OL_FORMAT_FP32,
+					     .fraction = 1.0,
+					     .renew = choose,
+					     .renew_arg = &renewed };
 	char dir[] = "/tmp/outlast-fuzz-XXXXXX", path[128];
 	uint8_t *content = calloc(1, fuzz.content_bytes);
 	struct ol_ckpt_result result;
@@ -93,6 +99,7 @@ static void file_make(void)
 
 	must(content != NULL && mkdtemp(dir) != NULL);
 	must(ol_running_create(dir, &wanted, &opts, &running) == 0);
+	renewed = deltas; /* not the one that is chosen */
 	for (unsigned i = 0; i <= TURNS; i++) {
 		memset(content + ol_layout_table_bytes(&wanted.geo), (int)i, FLOATS * 4);
 		ol_running_take(running, content, i + 1, wanted.epoch, false);
@@ -103,9 +110,10 @@ static void file_make(void)
 	free(content);
 	snprintf(path, sizeof(path), "%s/%s", dir, fuzz.name);
 	file = fopen(path, "rb");
-	fuzz.whole = malloc(FILE_MAX);
-	must(file != NULL && fuzz.whole != NULL);
-	fuzz.bytes = fread(fuzz.whole, 1, FILE_MAX, file);
+	fuzz.whole[deltas] = malloc(FILE_MAX);
+	must(file != NULL && fuzz.whole[deltas] != NULL);
+	fuzz.bytes[deltas] = fread(fuzz.whole[deltas], 1, FILE_MAX, file);
+	must(feof(file));
 	fclose(file);
 	unlink(path);
 	rmdir(dir);
@@ -127,13 +135,17 @@ static void start(void)
 	fuzz.content_bytes = ol_layout_content_bytes(&wanted.geo);
 	must(ol_ckpt_blocks_make(lengths, BLOCKS, &wanted.geo, &fuzz.blocks, err, sizeof(err)) ==
 	     0);
-	file_make();
-	/* what is not spoilt is read: otherwise this target would look at nothing */
-	folder_write(0, fuzz.whole, fuzz.bytes);
 	content = malloc(fuzz.content_bytes);
 	must(content != NULL);
-	must(ol_ckpt_read_running(fuzz.folder, &fuzz.blocks, NULL, 0.0, &meta, content) == 0);
-	must(meta.version == TURNS + 1);
+	for (unsigned kind = 0; kind < 2; kind++) {
+		file_make(kind == 1);
+		/* what is not spoilt is read: otherwise this target would look at nothing */
+		folder_write(0, fuzz.whole[kind], fuzz.bytes[kind]);
+		meta = wanted;
+		must(ol_ckpt_read_running(fuzz.folder, &fuzz.blocks, NULL, 0.0, &meta, content) ==
+		     0);
+		must(meta.version == TURNS + 1);
+	}
 	free(content);
 }
 
@@ -153,41 +165,65 @@ static void copy_spoil(struct input *in, uint8_t *file)
 	uint32_t which = number(in, 1), part = (which >> 1) % (BLOCKS + 1);
 	uint64_t off = sizeof(header), bytes;
 
-	memcpy(&header, fuzz.whole, sizeof(header));
+	memcpy(&header, fuzz.whole[0], sizeof(header));
 	bytes = ol_running_bytes(&header, &fuzz.blocks, OL_RUNNING_TABLE);
 	for (uint32_t i = 0; i < part; i++) {
 		off += 2 * ol_running_stride(bytes);
 		bytes = ol_running_bytes(&header, &fuzz.blocks, i);
 	}
 	off += (which & 1) * ol_running_stride(bytes);
-	must(off + bytes <= fuzz.bytes);
+	must(off + bytes <= fuzz.bytes[0]);
 	patch(in, file + off, bytes);
 	ol_running_seal(&header, file + off, bytes);
 }
 
-static size_t spoil(struct input *in, uint8_t *file)
+/* The same of a segment */
+static void segment_spoil(struct input *in, uint8_t *file)
 {
-	size_t bytes = fuzz.bytes;
+	const uint64_t turn = number(in, 1) % (TURNS + 1);
+	struct ol_ckpt_header header;
+	struct ol_segment_head head;
+	uint64_t off, room;
+
+	memcpy(&header, fuzz.whole[1], sizeof(header));
+	off = ol_deltas_off(&header, turn);
+	room = ol_deltas_room(&header, turn);
+	must(off + room <= fuzz.bytes[1]);
+	memcpy(&head, file + off, sizeof(head));
+	patch(in, file + off, head.bytes > 0 && head.bytes <= room ? head.bytes : room);
+	memcpy(&head, file + off, sizeof(head));
+	if (head.bytes >= sizeof(head) && head.bytes <= room)
+		head.body_crc = ol_ckpt_crc(file + off + sizeof(head), head.bytes - sizeof(head));
+	head.crc = ol_segment_crc(&header, &head);
+	memcpy(file + off, &head, sizeof(head));
+}
+
+static size_t spoil(struct input *in, unsigned kind, uint8_t *file)
+{
+	size_t bytes = fuzz.bytes[kind];
 	struct ol_ckpt_header header;
 
-	memcpy(file, fuzz.whole, fuzz.bytes);
+	memcpy(file, fuzz.whole[kind], fuzz.bytes[kind]);
 	while (in->left > 0) {
 		switch (number(in, 1) & 3) {
 		case 0:
-			patch(in, file, fuzz.bytes);
+			patch(in, file, fuzz.bytes[kind]);
 			break;
 		case 1:
-			copy_spoil(in, file);
+			if (kind == 0)
+				copy_spoil(in, file);
+			else
+				segment_spoil(in, file);
 			break;
 		case 2:
 			memcpy(&header, file, sizeof(header));
-			patch(in, (uint8_t *)&header, 128);
+			patch(in, (uint8_t *)&header, kind == 0 ? 128 : sizeof(header));
 			header.header_crc =
 				ol_ckpt_crc(&header, offsetof(struct ol_ckpt_header, header_crc));
 			memcpy(file, &header, sizeof(header));
 			break;
 		case 3:
-			bytes = number(in, 2) % (fuzz.bytes + 1);
+			bytes = number(in, kind == 0 ? 2 : 3) % (fuzz.bytes[kind] + 1);
 			break;
 		}
 	}
@@ -247,16 +283,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	uint8_t *file;
 	size_t size;
 
-	if (fuzz.whole == NULL)
+	if (fuzz.whole[0] == NULL)
 		start();
-	if (bytes == 0 || bytes > FILE_MAX || data[0] > 1)
+	if (bytes == 0 || bytes > FILE_MAX || data[0] > 2)
 		return 0;
 	file = malloc(FILE_MAX);
 	must(file != NULL);
 	if (data[0] == 0) {
 		folder_write(0, data + 1, bytes - 1);
 	} else {
-		size = spoil(&in, file);
+		size = spoil(&in, data[0] - 1U, file);
 		folder_write(0, file, size);
 	}
 	free(file);

@@ -114,8 +114,7 @@ static struct ol_server_opts server_opts(const struct server_slot *slot)
 		opts.job_id = 7;
 		opts.selection = scenario->selection;
 		opts.fraction = scenario->fraction;
-		if (scenario->deltas)
-			opts.checkpoint_format = OL_FORMAT_INT8;
+		opts.checkpoint_format = scenario->deltas ? OL_FORMAT_INT8 : OL_FORMAT_FP32;
 		opts.blocks = scenario->block_count > 0 ? scenario->blocks : NULL;
 		opts.block_count = scenario->block_count;
 		if (slot->life > 1 && !slot->anew)
@@ -688,9 +687,8 @@ static void all_draw(uint64_t seed, unsigned age)
 		crowd_between_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_DECIDED)
 		turns_draw(&cluster.scenario);
-	if (age >= CLUSTER_AGE_DELTAS) /* by a number that is drawn already */
-		cluster.scenario.deltas =
-			cluster.scenario.running && cluster.scenario.pushes % 2 == 0;
+	if (age >= CLUSTER_AGE_DELTAS)
+		saved_deltas_draw(&cluster.scenario);
 	params_count();
 }
 

@@ -75,6 +75,12 @@ void saved_draw(struct scenario *scenario)
 		sim_nature.disk_ns = scenario->lease_ms * SIM_MS;
 }
 
+/* By a number that is drawn already */
+void saved_deltas_draw(struct scenario *scenario)
+{
+	scenario->deltas = scenario->running && scenario->pushes % 2 == 0;
+}
+
 static struct place *own(void)
 {
 	return &places[sim_process_place(sim_process_self())];

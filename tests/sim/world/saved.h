@@ -13,6 +13,8 @@
 
 struct scenario;
 
+/* saved_deltas_draw -- what CLUSTER_AGE_DELTAS adds */
+void saved_deltas_draw(struct scenario *scenario);
 /* saved_draw -- what CLUSTER_AGE_BESIDE adds to a scenario that has been drawn */
 void saved_draw(struct scenario *scenario);
 /* saved_begin -- a run begins */

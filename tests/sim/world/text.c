@@ -35,8 +35,8 @@ void cluster_text(char *text, size_t bytes)
 	else if (s->saved)
 		snprintf(chain, sizeof(chain), "%s%s (every %u steps, %u ms; %u stay), %s",
 			 s->running ? selections[s->selection] : "checkpoint",
-			 s->deltas ? ", int8 deltas" : "", s->save_steps,
-			 s->save_ms, s->save_keep, s->back ? "back" : "freshest");
+			 s->deltas ? ", int8 deltas" : "", s->save_steps, s->save_ms, s->save_keep,
+			 s->back ? "back" : "freshest");
 	if (s->sync)
 		snprintf(consistency, sizeof(consistency), s->wait_k > 0 ? "%s %u" : "%s",
 			 waits[s->wait], s->wait_k);

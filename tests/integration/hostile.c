@@ -33,7 +33,8 @@ enum lie {
 	LIE_HELLO_TWICE,
 	LIE_BELL_UNKNOWN,
 	LIE_DECISION, /* each shard makes its own steps here … */
-	LIE_GONE, /* … and no other drops a gradient */
+	LIE_GONE, /* … and no other drops a gradient, … */
+	LIE_AGAIN, /* … or waits for what is pushed again */
 	LIE_SLOT_NOT_ITS_OWN,
 	LIE_HDR_CRC,
 	LIE_HDR_EPOCH,
@@ -128,6 +129,8 @@ static int tell(const struct job *job, long lie)
 		if (lie == LIE_GONE)
 			peer_write(&peer, priv, 8, OL_PIN_OFF + 8,
 				   ol_bell_make(OL_BELL_WITHDRAW, 1));
+		if (lie == LIE_AGAIN)
+			peer_write(&peer, priv, 8, OL_PIN_OFF + 8, ol_bell_make(OL_BELL_AGAIN, 0));
 		if (lie >= LIE_SLOT_NOT_ITS_OWN)
 			tell_push(&peer, (enum lie)lie);
 	}
@@ -232,6 +235,9 @@ static int decide_falsely(const struct job *job, long how)
 	if (how == 3) {
 		peer_write(&peer, priv, 8, OL_PIN_OFF + 8,
 			   ol_bell_make(OL_BELL_WITHDRAW, 1 + peer.accept.geo.window));
+	} else if (how == 4) {
+		peer_write(&peer, priv, 8, OL_PIN_OFF + 8,
+			   ol_bell_make(OL_BELL_DECISION, OL_DECISION_PLACES));
 	} else {
 		tell_decision(&peer, 1, true); /* as while it is written: no lie, and no news */
 		tell_decision(&peer, shards[how], false);
@@ -358,7 +364,7 @@ int main(void)
 	opts.wait = OL_WAIT_FIXED;
 	opts.wait_k = 1;
 	job_start(&job, opts, 0.0f);
-	for (long how = 0; how < 4; how++) {
+	for (long how = 0; how < 5; how++) {
 		job_join(job_fork(decide_falsely, &job, how));
 		job_join(job_fork(decided_count, &job, how + 1));
 	}

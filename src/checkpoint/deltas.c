@@ -16,6 +16,9 @@
 
 enum {
 	CYCLE = 3, /* one in so many bytes of a turn is of blocks in full */
+	SLOTS_CONTENTS = 7, /* all slots have at most so many times the content's bytes, … */
+	SLOTS_BYTES = 1 << 18, /* … and these */
+	SLOTS_MIN = 2,
 	PIECE_BYTES = 1 << 20, /* that are written at once */
 	CODABLE_BITS = 0x7e800000, /* 2^126: sums and differences of what is below are finite */
 };
@@ -23,7 +26,9 @@ enum {
 struct ol_deltas {
 	struct ol_geometry geo;
 	struct ol_ckpt_running_opts opts;
-	struct ol_ckpt_header sizes; /* of its files, but for the turn that made them */
+	struct ol_ckpt_header sizes; /* of its files, but for the turn that made them … */
+	uint32_t slots; /* … and of the present one, which may have room for no turn */
+	uint64_t slot_bytes;
 	uint8_t *coded; /* owned; room for all floats: of this turn */
 	uint64_t coded_floats, full_floats;
 	uint32_t *which; /* owned; the coded blocks … */
@@ -114,28 +119,43 @@ void ol_ckpt_deltas_shares(double fraction, uint32_t state_vectors, double *ret_
 	*ret_coded = coded < 1.0 ? coded : 1.0;
 }
 
+/* Blocks that have so many floats, at most */
+static uint32_t blocks_most(const struct ol_ckpt_blocks *blocks, double floats)
+{
+	double shortest = (double)ol_ckpt_block_floats(blocks, 0);
+
+	for (uint32_t i = 1; i < blocks->count; i++)
+		shortest = fmin(shortest, (double)ol_ckpt_block_floats(blocks, i));
+	return (uint32_t)fmin((double)blocks->count, floats / shortest + 1.0);
+}
+
 /* Room for the turns in which every block comes in full once, and for what a turn saves at most. A
- * turn that has more than twice the bytes it should has no room: the file is made anew */
+ * turn that has more than twice the bytes it should has no room: the file is made anew. So it is, sooner, where
+ * all these turns would take too much */
 static void sizes_set(const struct ol_ckpt_running_opts *opts, uint64_t shard_len,
 		      struct ol_ckpt_header *sizes)
 {
 	const struct ol_ckpt_blocks *blocks = opts->blocks;
 	const double total = (double)shard_len;
 	double coded, full, longest = 0.0, turns, bytes;
+	uint32_t count;
 	uint64_t most;
 
 	for (uint32_t i = 0; i < blocks->count; i++)
 		longest = fmax(longest, (double)ol_ckpt_block_floats(blocks, i));
 	ol_ckpt_deltas_shares(opts->fraction, sizes->state_vectors, &coded, &full);
 	turns = ceil(1.0 / full) + ceil(2.0 * longest / (full * total)) + 2.0;
-	sizes->slots = (uint32_t)fmin(turns, OL_DELTAS_SLOTS_MAX);
 	/* a selector takes its share, and at most one block more */
-	most = ol_deltas_bytes(sizes, blocks->count,
-			       (uint64_t)fmin(ceil(coded * total) + longest, total),
-			       (uint64_t)fmin(ceil(full * total) + longest, total));
-	bytes = (double)ol_deltas_bytes(sizes, blocks->count, 0, 0) +
+	coded = fmin(ceil(coded * total) + longest, total);
+	full = fmin(ceil(full * total) + longest, total);
+	count = blocks_most(blocks, coded + full);
+	most = ol_deltas_bytes(sizes, count, (uint64_t)coded, (uint64_t)full);
+	bytes = (double)ol_deltas_bytes(sizes, count, 0, 0) +
 		2.0 * opts->fraction * (double)sizes->content_bytes;
 	sizes->slot_bytes = ol_round_up((uint64_t)fmin((double)most, bytes), OL_PAGE_BYTES);
+	turns = fmin(turns, (SLOTS_BYTES + SLOTS_CONTENTS * (double)sizes->content_bytes) /
+				    (double)sizes->slot_bytes);
+	sizes->slots = (uint32_t)fmax(SLOTS_MIN, fmin(turns, OL_DELTAS_SLOTS_MAX));
 }
 
 /* ---- coding ---- */
@@ -298,12 +318,14 @@ err:
 int ol_deltas_header(const struct ol_deltas *deltas, const struct ol_ckpt_meta *meta,
 		     struct ol_ckpt_header *ret_header)
 {
-	return ol_deltas_header_make(meta, deltas->opts.blocks, deltas->sizes.slots,
-				     deltas->sizes.slot_bytes, ret_header);
+	return ol_deltas_header_make(meta, deltas->opts.blocks, deltas->slots, deltas->slot_bytes,
+				     ret_header);
 }
 
-void ol_deltas_take_all(struct ol_deltas *deltas)
+void ol_deltas_take_all(struct ol_deltas *deltas, bool last)
 {
+	deltas->slots = last ? 1 : deltas->sizes.slots;
+	deltas->slot_bytes = last ? OL_PAGE_BYTES : deltas->sizes.slot_bytes;
 	deltas->coded_count = 0;
 	deltas->coded_floats = 0;
 	deltas->full_count = deltas->opts.blocks->count;
@@ -317,10 +339,10 @@ void ol_deltas_take_all(struct ol_deltas *deltas)
 /* True if the slot of this turn has a segment that some block needs */
 static bool is_needed(const struct ol_deltas *deltas, uint64_t turn)
 {
-	if (turn <= deltas->sizes.slots)
+	if (turn <= deltas->slots)
 		return false;
 	for (uint32_t i = 0; i < deltas->opts.blocks->count; i++) {
-		if (deltas->since[i] <= turn - deltas->sizes.slots)
+		if (deltas->since[i] <= turn - deltas->slots)
 			return true;
 	}
 	return false;
@@ -366,7 +388,7 @@ bool ol_deltas_take(struct ol_deltas *deltas, uint64_t turn, const uint32_t *cho
 		return false;
 	sort_out(deltas, chosen, count, content, saved);
 	if (ol_deltas_bytes(&deltas->sizes, deltas->coded_count + deltas->full_count,
-			    deltas->coded_floats, deltas->full_floats) > deltas->sizes.slot_bytes)
+			    deltas->coded_floats, deltas->full_floats) > deltas->slot_bytes)
 		return false;
 	weights_encode(deltas, content, saved);
 	state_encode(deltas, content);

@@ -107,8 +107,9 @@ void ol_deltas_destroy(struct ol_deltas *deltas);
 int ol_deltas_header(const struct ol_deltas *deltas, const struct ol_ckpt_meta *meta,
 		     struct ol_ckpt_header *ret_header);
 
-/* ol_deltas_take_all -- turn 0: every block in full */
-void ol_deltas_take_all(struct ol_deltas *deltas);
+/* ol_deltas_take_all -- turn 0: every block in full; last: no turn is expected to follow, so its file has no room
+ * for one */
+void ol_deltas_take_all(struct ol_deltas *deltas, bool last);
 
 /*
  * ol_deltas_take -- code the chosen blocks of content, take others in full, and bring saved to what a

@@ -230,7 +230,7 @@ static void choose(struct ol_running *running, const uint8_t *content)
 		running->chosen);
 }
 
-static void take_all(struct ol_running *running, const void *content)
+static void take_all(struct ol_running *running, const void *content, bool last)
 {
 	const uint32_t count = running->opts.blocks->count;
 
@@ -240,7 +240,7 @@ static void take_all(struct ol_running *running, const void *content)
 	running->chosen_count = count;
 	memcpy(running->saved, content, running->header.content_bytes);
 	if (running->deltas != NULL)
-		ol_deltas_take_all(running->deltas);
+		ol_deltas_take_all(running->deltas, last);
 }
 
 /* False: the file has no room for them */
@@ -277,14 +277,14 @@ void ol_running_take(struct ol_running *running, const void *content, uint64_t v
 	running->meta.epoch = epoch;
 	running->turn = running->file.at >= 0 ? running->turn + 1 : 0;
 	if (whole || running->file.at < 0) {
-		take_all(running, content);
+		take_all(running, content, whole);
 		return;
 	}
 	if (take_chosen(running, content))
 		return;
 	file_close(running);
 	running->turn = 0;
-	take_all(running, content);
+	take_all(running, content, false);
 }
 
 const uint8_t *ol_running_saved(const struct ol_running *running)

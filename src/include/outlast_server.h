@@ -272,8 +272,8 @@ struct ol_server_opts {
 	/* enum ol_format, of a running checkpoint: FP32, the default, or INT8: blocks are saved as int8
 	   deltas to what was saved before, optimizer state as bf16, so that as many bytes save 1.5 to 3
 	   times as many blocks; a third of the bytes is of blocks as they are, each in turn. What is read
-	   back is what the deltas said, and what they lacked is part of the next ones. The file is about
-	   five times the shard */
+	   back is what the deltas said, and what they lacked is part of the next ones. The file is
+	   four to five times the shard, at most eight, and there are two while it is made anew */
 	uint32_t checkpoint_format;
 };
 

@@ -81,17 +81,22 @@ static void saving_open(struct saving *saving, const char *dir, double fraction,
 	running_path(dir, &saving->meta, saving->path);
 }
 
-/* Of 20 blocks, one of them of a single float and one of a turn's floats */
-static void saving_begin(struct saving *saving, const char *dir, double fraction, bool renews)
+static void saving_meta(struct saving *saving)
 {
-	uint64_t lengths[20], left;
-
 	*saving = (struct saving){ .meta = meta_of(4, 0) };
 	saving->meta.geo.shard = 0;
 	saving->meta.geo.shard_count = 1;
 	saving->meta.geo.param_count = LEN;
 	saving->meta.geo.shard_first = 0;
-	saving->meta.geo.shard_len = left = LEN;
+	saving->meta.geo.shard_len = LEN;
+}
+
+/* Of 20 blocks, one of them of a single float and one of a turn's floats */
+static void saving_begin(struct saving *saving, const char *dir, double fraction, bool renews)
+{
+	uint64_t lengths[20], left = LEN;
+
+	saving_meta(saving);
 	for (uint32_t i = 0; i < 20; i++) {
 		lengths[i] = i == 3 ? 1 : i == 7 ? 2500 : i == 19 ? left : 500 + 20 * i;
 		left -= lengths[i];
@@ -249,6 +254,14 @@ static void check_by_hand(const struct saving *saving)
 	free(file);
 }
 
+static uint64_t file_bytes(const struct saving *saving)
+{
+	struct stat stat_of;
+
+	check(stat(saving->path, &stat_of) == 0);
+	return (uint64_t)stat_of.st_size;
+}
+
 /* ---- tests ---- */
 
 static void every_turn_comes_back_as_its_writer_said(void **state)
@@ -269,6 +282,7 @@ static void every_turn_comes_back_as_its_writer_said(void **state)
 	/* what a server does last is all of it, as it is */
 	assert_true(saving_turn(&saving, 200, true).whole);
 	check_said(&saving, *state, 200);
+	assert_true(file_bytes(&saving) < 5 * ol_layout_content_bytes(&saving.meta.geo) / 4);
 	check(memcmp(saving.content, saving.said[saving.said_count - 1],
 		     ol_layout_content_bytes(&saving.meta.geo)) == 0);
 	content_move(&saving);
@@ -297,6 +311,27 @@ static void equal_bytes_save_more_blocks(void **state)
 	print_message("%.3f of the bytes, %.2f of 20 blocks a turn\n",
 		      (double)saving.bytes / (double)plain, (double)blocks / (TURNS - 2));
 	assert_in_range(saving.bytes, plain * 90 / 100, plain * 103 / 100);
+	saving_end(&saving);
+}
+
+/* A block of nine tenths: the file stays within its bound, and is made anew when that block comes */
+static void a_large_block_does_not_make_the_file_large(void **state)
+{
+	static struct saving saving;
+	const uint64_t lengths[] = { LEN / 10, LEN - LEN / 10 };
+	unsigned anew = 0;
+
+	saving_meta(&saving);
+	saving.blocks = blocks_of(&saving.meta, lengths, 2);
+	saving_open(&saving, *state, 0.125, true);
+	for (uint64_t version = 1; version < TURNS; version++) {
+		anew += saving_turn(&saving, version, false).whole;
+		check_said(&saving, *state, version);
+		content_move(&saving);
+		assert_true(file_bytes(&saving) <=
+			    8 * ol_layout_content_bytes(&saving.meta.geo) + (1 << 19));
+	}
+	assert_true(anew > 1);
 	saving_end(&saving);
 }
 
@@ -652,6 +687,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ckpt_test(every_turn_comes_back_as_its_writer_said),
 		ckpt_test(equal_bytes_save_more_blocks),
+		ckpt_test(a_large_block_does_not_make_the_file_large),
 		ckpt_test(what_is_said_is_near_what_was),
 		ckpt_test(without_renewal_the_file_is_made_anew),
 		ckpt_test(what_cannot_be_coded_is_saved_as_it_is),

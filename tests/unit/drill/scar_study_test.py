@@ -205,7 +205,7 @@ class StudyTest(unittest.TestCase):
             self.assertEqual(scheme["cost"][1] is not None, small)
             self.assertEqual(scheme["cost"][0] is not None,
                              full or (small and scheme["selection"] in ("priority", "extrapolated", "int8",
-                                                                        "int8, extrapolated")))
+                                                                        "int8-extrapolated")))
 
     def test_any_seed_is_one(self) -> None:
         lab = Shrink(False).lab

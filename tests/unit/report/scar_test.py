@@ -37,7 +37,7 @@ def table(period):
         *(scheme("round-robin", part, 4.0) for part in (2, 4, 8)),
         *(scheme("random", part, 12.0) for part in (2, 4, 8)),
         {**scheme("nothing", 1, 15.0), "bytes": 0.0}, scheme("extrapolated", 8, 0.8, 1.5, 2.5),
-        scheme("int8", 8, 0.7, 1.2, 2.0), scheme("int8, extrapolated", 8, 0.2, 0.4, 0.8)]}
+        scheme("int8", 8, 0.7, 1.2, 2.0), scheme("int8-extrapolated", 8, 0.2, 0.4, 0.8)]}
 
 
 def bounds(rate):
@@ -139,7 +139,7 @@ class Scar(unittest.TestCase):
         self.cost("int8", 8, 1, 1.8)
         self.refused("S11")
         self.cost("int8", 8, 1, 1.2)
-        self.cost("int8, extrapolated", 8, 1, 0.6)
+        self.cost("int8-extrapolated", 8, 1, 0.6)
         self.refused("S12")
 
     def test_what_was_not_tried_is_not_judged(self):

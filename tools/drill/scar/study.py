@@ -27,7 +27,7 @@ NOTHING = len(SELECTIONS)  # nothing is saved: what is lost begins as it was at 
 EXTRAPOLATED = NOTHING + 1  # priority, and what is lost is extrapolated to the last turn
 INT8, INT8_EXTRAPOLATED = EXTRAPOLATED + 1, EXTRAPOLATED + 2  # the same of int8 deltas, in as many bytes
 MOVED = (EXTRAPOLATED, INT8, INT8_EXTRAPOLATED)  # what a name, which has no distance, cannot have
-NAMES = (*SELECTIONS, "nothing", "extrapolated", "int8", "int8, extrapolated")
+NAMES = (*SELECTIONS, "nothing", "extrapolated", "int8", "int8-extrapolated")
 SCHEMES = ((FULL, 1), *((selection, part) for selection in (PRIORITY, ROUND_ROBIN, RANDOM)
                         for part in PARTS), (NOTHING, 1), *((selection, 8) for selection in MOVED))
 SCALED = 256  # floats of one scale (src/wire/format.h)

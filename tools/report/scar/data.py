@@ -15,7 +15,7 @@ SELECTIONS = ("priority", "round-robin", "random")
 class Scheme:
     """What is saved: everything every C iterations ("full", part 1), or a part every C / part."""
     selection: str  # or "nothing": lost blocks begin as at first; "extrapolated": priority, lost blocks
-    #                 extrapolated; "int8" and "int8, extrapolated": the same of int8 deltas
+    #                 extrapolated; "int8" and "int8-extrapolated": the same of int8 deltas
     part: int
     bytes: float  # of those of full checkpoints
     cost: list[list[float] | None]  # by fraction lost, trial by trial; None: not tried

@@ -250,7 +250,7 @@ CLAIMS: tuple[tuple[str, str, str, Callable[[Study, Claim], None]], ...] = (
      "priority each is better at some C, by the whole interval of the difference, and none worse at any",
      judge_moved("int8", "priority", 0.83)),
     ("S12", "ours: int8 deltas, and lost blocks extrapolated to the last turn: 95 % less at least",
-     "the same at 95 %, beside extrapolated", judge_moved("int8, extrapolated", "extrapolated", 0.95)),
+     "the same at 95 %, beside extrapolated", judge_moved("int8-extrapolated", "extrapolated", 0.95)),
 )
 
 

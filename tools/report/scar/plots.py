@@ -11,9 +11,9 @@ from ..stats import Interval
 from .data import HALF, LOSSES, Part, Study
 
 SCHEMES = (("full", 1), ("priority", 8), ("round-robin", 8), ("random", 8), ("extrapolated", 8), ("int8", 8),
-           ("int8, extrapolated", 8))
+           ("int8-extrapolated", 8))
 
-ALL_LOSSES = ("full", "priority", "extrapolated", "int8", "int8, extrapolated")
+ALL_LOSSES = ("full", "priority", "extrapolated", "int8", "int8-extrapolated")
 
 
 def colour_of(scheme: tuple[str, int]) -> str:

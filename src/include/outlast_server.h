@@ -300,8 +300,8 @@ static inline int ol_server_opts_wire(struct ol_server_opts *opts)
 	return ol_server_opts_wire_sized(opts, sizeof(*opts));
 }
 
-/* ol_shard_span -- the floats of the job's vector that a shard holds; -EINVAL if any shard would be
- * empty */
+/* ol_shard_span -- the floats of the job's vector that a shard holds: whole pieces of 1,024, and the last shard
+ * what is left; -EINVAL if any shard would be empty */
 OL_API int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t shard,
 			 uint64_t *ret_first, uint64_t *ret_count);
 

@@ -31,7 +31,12 @@ int ol_follow_open(struct ol_ingest *ingest, bool on)
 		return 0;
 	follow->seqs = calloc(ingest->opts->workers_max, sizeof(*follow->seqs));
 	follow->lost = calloc(ingest->opts->workers_max, sizeof(*follow->lost));
-	return follow->seqs != NULL && follow->lost != NULL ? 0 : -ENOMEM;
+	follow->newest_seqs = calloc(ingest->opts->workers_max, sizeof(*follow->newest_seqs));
+	follow->came_ns = calloc(ingest->opts->workers_max, sizeof(*follow->came_ns));
+	return follow->seqs != NULL && follow->lost != NULL && follow->newest_seqs != NULL &&
+			       follow->came_ns != NULL
+		       ? 0
+		       : -ENOMEM;
 }
 
 int ol_follow_start(struct ol_ingest *ingest)
@@ -60,6 +65,8 @@ void ol_follow_close(struct ol_ingest *ingest)
 	free(follow->zeros);
 	free(follow->table);
 	free(follow->lost);
+	free(follow->newest_seqs);
+	free(follow->came_ns);
 	free(follow->seqs);
 }
 
@@ -135,11 +142,44 @@ static void decision_take(struct ol_ingest *ingest, const struct ol_decision *de
 		follow->seqs[i] = ol_applied_of(follow->table, i).seq;
 }
 
+static void newest_note(struct ol_ingest *ingest, const struct ol_decision *decision,
+			uint64_t now_ns)
+{
+	struct ol_follow *follow = &ingest->follow;
+
+	follow->newest = decision->version;
+	if (!ol_follow_is_due(ingest))
+		follow->since_ns = now_ns;
+	for (uint32_t i = 0; i < ingest->opts->workers_max; i++)
+		follow->newest_seqs[i] = ol_applied_of(follow->table, i).seq;
+}
+
+bool ol_follow_far(struct ol_ingest *ingest, uint64_t now_ns)
+{
+	struct ol_follow *follow = &ingest->follow;
+
+	if (!ol_follow_keeps(ingest) || ol_follow_is_due(ingest) ||
+	    follow->newest <= ol_ingest_newest(ingest))
+		return false;
+	follow->version = follow->newest;
+	follow->since_ns = now_ns;
+	memcpy(follow->seqs, follow->newest_seqs,
+	       ingest->opts->workers_max * sizeof(*follow->seqs));
+	return true;
+}
+
+void ol_follow_on_join(struct ol_ingest *ingest, uint32_t worker, uint64_t now_ns)
+{
+	if (ingest->follow.on)
+		ingest->follow.came_ns[worker] = now_ns;
+}
+
 const char *ol_follow_on_decision(struct ol_ingest *ingest, const struct ol_session *session,
 				  uint32_t place, uint64_t now_ns, bool *ret_news)
 {
 	struct ol_follow *follow = &ingest->follow;
 	struct ol_decision decision;
+	bool near;
 	int rc;
 
 	*ret_news = false;
@@ -160,11 +200,12 @@ const char *ol_follow_on_decision(struct ol_ingest *ingest, const struct ol_sess
 	if (rc != 0)
 		return NULL;
 	follow->founded[decision.shard] = decision.founded;
-	*ret_news = is_nearest(ingest, decision.version) || decision.version > follow->newest;
-	if (is_nearest(ingest, decision.version))
-		decision_take(ingest, &decision, now_ns);
+	near = place == 0 && is_nearest(ingest, decision.version);
+	*ret_news = near || decision.version > follow->newest;
 	if (decision.version > follow->newest)
-		follow->newest = decision.version;
+		newest_note(ingest, &decision, now_ns);
+	if (near)
+		decision_take(ingest, &decision, now_ns);
 	return NULL;
 }
 
@@ -173,8 +214,9 @@ const char *ol_follow_on_again(struct ol_ingest *ingest, struct ol_session *sess
 {
 	if (!ingest->follow.on)
 		return "end of pushes again in a job in which each shard makes its own steps";
+	if (!session->again) /* what came before it may not have been looked at */
+		ol_follow_on_join(ingest, session->worker, now_ns);
 	session->again = true;
-	ingest->follow.since_ns = now_ns; /* what came before it may not have been looked at */
 	return NULL;
 }
 
@@ -274,16 +316,24 @@ static bool may_come(const struct ol_ingest *ingest, uint32_t worker)
 
 uint64_t ol_follow_due_ns(const struct ol_ingest *ingest)
 {
+	const struct ol_follow *follow = &ingest->follow;
+	const uint64_t wait_ns = ingest->opts->restore_wait_ms * OL_NS_PER_MS;
 	uint64_t due_ns = 0;
 
-	if (!ol_follow_is_due(ingest) || is_between(ingest))
+	if (is_between(ingest))
 		return UINT64_MAX;
+	if (!ol_follow_is_due(ingest))
+		return ol_follow_keeps(ingest) && follow->newest > ol_ingest_newest(ingest)
+			       ? follow->since_ns + wait_ns
+			       : UINT64_MAX;
 	for (uint32_t i = 0; i < ingest->opts->workers_max; i++) {
+		uint64_t since_ns = follow->came_ns[i] > follow->since_ns ? follow->came_ns[i]
+									  : follow->since_ns;
+
 		if (!is_missing(ingest, i) || never_comes(ingest, i))
 			continue;
-		if (may_come(ingest, i))
-			return UINT64_MAX;
-		due_ns = ingest->follow.since_ns + ingest->opts->restore_wait_ms * OL_NS_PER_MS;
+		since_ns += may_come(ingest, i) ? OL_FOLLOW_PATIENCE * wait_ns : wait_ns;
+		due_ns = since_ns > due_ns ? since_ns : due_ns;
 	}
 	return due_ns;
 }

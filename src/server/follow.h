@@ -13,13 +13,14 @@
  * A decision that is one version ahead says exactly which gradients make the next step. One that is further
  * ahead, as after a restart, says which gradients are in one of the next steps; those computed at newer
  * weights than the published ones are in a later one. Of several the nearest is followed, and nothing is decided here
- * up to the newest.
+ * up to the newest. The newest itself is followed if no nearer one comes within restore_wait_ms: those who had
+ * made these versions may be gone. An introduction (place 1) only says how far others are.
  *
  * What a decision has and this server lacks is on its way: its worker pushes it again. If its id has another
  * process by now, or keeps it no more, it is lost: its worker has died with the server that had it, or the server
  * has begun with older weights than any worker has. So it is if it does not come within restore_wait_ms, where
- * its worker is gone or has pushed again all that it has (OL_BELL_AGAIN); that may take long, as shard 0 gets
- * pushes when all others are there. Then the step is made without it. It is counted (`restored_lost`), and the log says it.
+ * its worker is gone or has pushed again all that it has (OL_BELL_AGAIN), or within OL_FOLLOW_PATIENCE times that, where it
+ * has not: shard 0 gets pushes when all others are there. Then the step is made without it. It is counted (`restored_lost`), and the log says it.
  */
 #ifndef OL_SERVER_FOLLOW_H
 #define OL_SERVER_FOLLOW_H
@@ -33,6 +34,7 @@
 struct ol_ingest;
 
 enum {
+	OL_FOLLOW_PATIENCE = 20,
 	OL_ORPHAN_SLOT = OL_SLOTS_MAX, /* struct ol_landed: from here on slots are orphans */
 };
 
@@ -50,12 +52,14 @@ struct ol_orphan {
 
 struct ol_follow {
 	bool on; /* shard 0 decides the job's steps */
-	uint64_t newest; /* version that another shard has made, as a decision says */
+	uint64_t newest; /* version that another shard has made, as a decision says … */
+	uint64_t *newest_seqs; /* … and the last push of each worker in it */
 	uint64_t version; /* of the decision that is followed … */
 	uint64_t *seqs; /* … and the last push of each worker in it */
 	uint64_t *lost; /* of each worker, the last of these that was given up */
 	uint32_t founded[OL_SHARDS_MAX]; /* newest founding of each shard that was heard of */
-	uint64_t since_ns; /* the next step is decided, or somebody came, since then */
+	uint64_t since_ns; /* the next step is decided since then */
+	uint64_t *came_ns; /* when each worker came last, or had pushed again what it has */
 	uint8_t *table; /* room to check one in */
 	struct ol_orphan *orphans;
 	uint32_t orphan_count; /* places, used or not */
@@ -77,6 +81,11 @@ bool ol_follow_keeps(const struct ol_ingest *ingest);
  * or the decision's fault */
 const char *ol_follow_on_decision(struct ol_ingest *ingest, const struct ol_session *session,
 				  uint32_t place, uint64_t now_ns, bool *ret_news);
+/* ol_follow_on_join -- a worker has come: what it pushed before may be on its way again */
+void ol_follow_on_join(struct ol_ingest *ingest, uint32_t worker, uint64_t now_ns);
+/* ol_follow_far -- no decision is followed, though others are ahead, and none has come for long: follow the newest.
+ * True: parked gradients are to be judged again */
+bool ol_follow_far(struct ol_ingest *ingest, uint64_t now_ns);
 /* ol_follow_on_again -- a worker has pushed again all that it keeps. NULL; or its fault */
 const char *ol_follow_on_again(struct ol_ingest *ingest, struct ol_session *session,
 			       uint64_t now_ns);

@@ -373,7 +373,7 @@ void ol_ingest_updated(struct ol_ingest *ingest, uint32_t count, const struct ol
 void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session, uint64_t now_ns)
 {
 	ol_policy_on_join(ingest->policy, session->worker);
-	ingest->follow.since_ns = now_ns; /* what it pushed before may be on its way again */
+	ol_follow_on_join(ingest, session->worker, now_ns);
 	wait_for_show(ingest);
 	ol_ingest_requeue(ingest);
 }
@@ -617,32 +617,6 @@ bool ol_ingest_waits(const struct ol_ingest *ingest)
 	       ingest->early.behind || ol_replica_waits(ingest->replica);
 }
 
-void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns)
-{
-	if (ingest->sessions->owed_total > 0)
-		ol_acks_flush(ingest, now_ns);
-	ingest->steps->progress(ingest->arg, now_ns);
-	do {
-		queue_to_batch(ingest, now_ns);
-		if (!ingest->step_ready && ol_ingest_due_ns(ingest) <= now_ns)
-			ingest->step_ready = !ol_follow_is_due(ingest) || ol_follow_fill(ingest);
-	} while (ingest->step_ready && ol_turn_has_room(ingest->turn, OL_TURN_STEP) &&
-		 ingest->steps->step(ingest->arg, now_ns));
-	ol_early_progress(ingest);
-	if (ingest->follow.on)
-		ol_follow_show(ingest);
-}
-
-/* The held gradients make a step now, without another one. In a chain they may be in an entry
- * already. */
-static void waits_changed(struct ol_ingest *ingest)
-{
-	wait_for_show(ingest);
-	if (ingest->batch_count > 0 && ol_policy_ready(ingest->policy))
-		ingest->step_ready = true;
-	ol_ingest_requeue(ingest);
-}
-
 /* What waits for a step is judged anew, by what has been decided meanwhile */
 static void batch_requeue(struct ol_ingest *ingest)
 {
@@ -658,6 +632,43 @@ static void batch_requeue(struct ol_ingest *ingest)
 		ol_ingest_requeue(ingest);
 	}
 	ingest->step_ready = false;
+}
+
+/* A step is due that waits for time alone */
+static void time_is_up(struct ol_ingest *ingest, uint64_t now_ns)
+{
+	if (ol_follow_far(ingest, now_ns)) {
+		batch_requeue(ingest);
+		queue_to_batch(ingest, now_ns);
+		return;
+	}
+	ingest->step_ready = !ol_follow_is_due(ingest) || ol_follow_fill(ingest);
+}
+
+void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns)
+{
+	if (ingest->sessions->owed_total > 0)
+		ol_acks_flush(ingest, now_ns);
+	ingest->steps->progress(ingest->arg, now_ns);
+	do {
+		queue_to_batch(ingest, now_ns);
+		if (!ingest->step_ready && ol_ingest_due_ns(ingest) <= now_ns)
+			time_is_up(ingest, now_ns);
+	} while (ingest->step_ready && ol_turn_has_room(ingest->turn, OL_TURN_STEP) &&
+		 ingest->steps->step(ingest->arg, now_ns));
+	ol_early_progress(ingest);
+	if (ingest->follow.on)
+		ol_follow_show(ingest);
+}
+
+/* The held gradients make a step now, without another one. In a chain they may be in an entry
+ * already. */
+static void waits_changed(struct ol_ingest *ingest)
+{
+	wait_for_show(ingest);
+	if (ingest->batch_count > 0 && ol_policy_ready(ingest->policy))
+		ingest->step_ready = true;
+	ol_ingest_requeue(ingest);
 }
 
 const char *ol_ingest_on_decision(struct ol_ingest *ingest, struct ol_session *session,

@@ -248,7 +248,7 @@ static bool write_post(struct ol_link *link)
 		return false;
 	if (worker->carry.newest)
 		link->carried.newest = decision->version;
-	else if (decision->version > link->carried.version)
+	else if (!worker->carry.introduces && decision->version > link->carried.version)
 		link->carried.version = decision->version;
 	link->carried.rung++;
 	link->carried.again_ns = ol_worker_now(worker) + AGAIN_MS * OL_NS_PER_MS;

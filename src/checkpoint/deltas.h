@@ -36,6 +36,7 @@
 
 enum {
 	OL_DELTAS_SLOTS_MAX = 1024,
+	OL_DELTAS_SLOT_BASES = 3, /* no slot is larger than so many segments of turn 0 */
 };
 
 /* In front of each segment. */

@@ -92,7 +92,8 @@ static int header_check(const struct ol_ckpt_header *header, uint64_t file_bytes
 				      "header: its sizes do not follow from its geometry");
 	if (header->format == OL_CKPT_FORMAT_DELTAS &&
 	    (header->slots == 0 || header->slots > OL_DELTAS_SLOTS_MAX || header->slot_bytes == 0 ||
-	     header->slot_bytes % OL_PAGE_BYTES != 0 || header->slot_bytes > file_bytes))
+	     header->slot_bytes % OL_PAGE_BYTES != 0 || header->slot_bytes > file_bytes ||
+	     header->slot_bytes > OL_DELTAS_SLOT_BASES * ol_deltas_room(header, 0)))
 		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
 				      "header: %" PRIu32 " slots of %" PRIu64
 				      " bytes are not what a server makes",

@@ -654,6 +654,7 @@ static void a_forged_header_is_refused(void **state)
 		{ 7, 4095, "7 slots of 4095 bytes are not" },
 		{ 7, UINT64_C(1) << 62, "7 slots of 4611686018427387904 bytes are not" },
 		{ 7, 4096, " bytes, and not " },
+		{ 1, 1 << 16, "1 slots of 65536 bytes are not" },
 	};
 	static struct saving saving;
 	struct ol_ckpt_header header;

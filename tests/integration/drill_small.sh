@@ -21,7 +21,7 @@ drill kills --model mlp:16 --dataset synthetic:train=500,test=200 --workers 2 --
 	--again 0.3 --pace 60 --checkpoint-every 10 --kills 1 --seeds 1 --strategies checkpoint --consistency async
 [ "$(grep -c ',done,' "$tmp/kills/summary.csv")" = 1 ] || fail "kills: $(cat "$tmp/kills/summary.csv")"
 drill scar --experiment scar --trials 1
-[ "$(grep -c '^uneven,' "$tmp/scar/summary.csv")" = 54 ] || fail "scar: $(cat "$tmp/scar/summary.csv")"
+[ "$(grep -c '^uneven,' "$tmp/scar/summary.csv")" = 72 ] || fail "scar: $(cat "$tmp/scar/summary.csv")"
 drill dbw --experiment dbw --trials 1
 [ "$(wc -l <"$tmp/dbw/summary.csv")" = 91 ] || fail "dbw: $(cat "$tmp/dbw/summary.csv")"
 drill mtbf --experiment mtbf --trials 1 --job servers=2,hours=0.5

@@ -32,15 +32,16 @@ import csv, json, sys
 tmp = sys.argv[1]
 rows = list(csv.DictReader(open(f"{tmp}/one/summary.csv")))
 report = json.load(open(f"{tmp}/one.json"))
-assert len(rows) == 3 * (3 + 3 + 8 + 4) == sum(len(t["cells"]) for t in report["tables"]), len(rows)
+assert len(rows) == 3 * (3 + 3 + 8 + 4 + 6) == sum(len(t["cells"]) for t in report["tables"]), len(rows)
 for row in rows:
     cost, full = float(row["cost"]), float(row["full_cost"])
     assert abs(1 - cost / full - float(row["reduction"])) < 1e-4, row
     assert float(row["cost_low"]) <= cost <= float(row["cost_high"]), row
-    assert abs(float(row["bytes"]) - (row["selection"] != "nothing")) < 0.01, row
+    off = 0.05 if row["selection"].startswith("int8") else 0.01
+    assert abs(float(row["bytes"]) - (row["selection"] != "nothing")) < off, row
     assert 0 <= full < int(row["period"]), row
 claims = {c["id"]: c["verdict"] for c in report["claims"]}
-assert set(claims) == {f"S{i}" for i in range(1, 11)}, claims
+assert set(claims) == {f"S{i}" for i in range(1, 13)}, claims
 assert claims["S2"] == claims["S6"] == "confirmed", claims
 assert claims["S3"] == "cannot be judged here", claims # of four trials
 PYTHON

@@ -269,7 +269,6 @@ static bool is_over(const struct ol_ingest *ingest, const struct ol_slot_state *
 static enum ol_verdict judge(struct ol_ingest *ingest, struct ol_landed landed)
 {
 	const struct ol_slot_state *state = ol_ingest_slot(ingest, landed);
-	enum ol_verdict verdict;
 	const struct ol_arrival arrival = {
 		.base_version = state->base_version,
 		.version = ingest->store->version,
@@ -280,16 +279,40 @@ static enum ol_verdict judge(struct ol_ingest *ingest, struct ol_landed landed)
 		.again = state->again,
 	};
 
-	if (ol_follow_keeps(ingest))
-		return ol_follow_judge(ingest, landed);
-	verdict = ol_policy_on_gradient(ingest->policy, &arrival);
-	if (verdict != OL_VERDICT_WAIT || !ol_withdraw_takes_effect(ingest) ||
-	    !ol_withdraw_is(ingest, landed))
-		return verdict;
-	/* for the policy, the worker waits no longer, and is where the slowest is */
-	ol_policy_on_leave(ingest->policy, arrival.worker);
-	ol_policy_on_join(ingest->policy, arrival.worker);
-	return ol_policy_on_gradient(ingest->policy, &arrival);
+	return ol_follow_keeps(ingest) ? ol_follow_judge(ingest, landed)
+				       : ol_policy_on_gradient(ingest->policy, &arrival);
+}
+
+/* Put parked gradients at the front of the queue again, in the order in which they came */
+static void parked_requeue(struct ol_ingest *ingest)
+{
+	while (ingest->parked_count > 0) {
+		ingest->queue_head =
+			(ingest->queue_head == 0 ? ingest->queue_size : ingest->queue_head) - 1;
+		ingest->queue[ingest->queue_head] = ingest->parked[--ingest->parked_count];
+		ingest->queue_count++;
+	}
+}
+
+void ol_ingest_requeue(struct ol_ingest *ingest)
+{
+	parked_requeue(ingest);
+}
+
+/* It waits for other workers, and its worker waits no longer */
+static void waiting_withdraw(struct ol_ingest *ingest, struct ol_landed landed, uint64_t now_ns)
+{
+	const uint32_t worker = ingest->sessions->all[landed.session].worker;
+
+	if (!ol_withdraw_takes_effect(ingest)) {
+		ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
+		return;
+	}
+	/* for the policy, the worker is where the slowest is */
+	ol_policy_on_leave(ingest->policy, worker);
+	ol_policy_on_join(ingest->policy, worker);
+	ingest->parked[ingest->parked_count++] = landed;
+	parked_requeue(ingest); /* it is judged again */
 }
 
 static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
@@ -330,21 +353,11 @@ static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 			break;
 		case OL_VERDICT_WAIT:
 			if (ol_withdraw_is(ingest, landed))
-				ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
+				waiting_withdraw(ingest, landed, now_ns);
 			else
 				ingest->parked[ingest->parked_count++] = landed;
 			break;
 		}
-	}
-}
-
-void ol_ingest_requeue(struct ol_ingest *ingest)
-{
-	while (ingest->parked_count > 0) {
-		ingest->queue_head =
-			(ingest->queue_head == 0 ? ingest->queue_size : ingest->queue_head) - 1;
-		ingest->queue[ingest->queue_head] = ingest->parked[--ingest->parked_count];
-		ingest->queue_count++;
 	}
 }
 
@@ -367,7 +380,7 @@ void ol_ingest_updated(struct ol_ingest *ingest, uint32_t count, const struct ol
 	ol_policy_on_update(ingest->policy, &update);
 	ingest->follow.since_ns = now_ns;
 	wait_for_show(ingest);
-	ol_ingest_requeue(ingest);
+	parked_requeue(ingest);
 }
 
 void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session, uint64_t now_ns)
@@ -375,7 +388,7 @@ void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *sessio
 	ol_policy_on_join(ingest->policy, session->worker);
 	ol_follow_on_join(ingest, session->worker, now_ns);
 	wait_for_show(ingest);
-	ol_ingest_requeue(ingest);
+	parked_requeue(ingest);
 }
 
 /* The snapshots that must stay as they are, however long that takes */
@@ -620,7 +633,7 @@ bool ol_ingest_waits(const struct ol_ingest *ingest)
 /* What waits for a step is judged anew, by what has been decided meanwhile */
 static void batch_requeue(struct ol_ingest *ingest)
 {
-	ol_ingest_requeue(ingest);
+	parked_requeue(ingest);
 	while (ingest->batch_count > 0) {
 		const struct ol_landed landed = ingest->batch[--ingest->batch_count];
 
@@ -629,33 +642,35 @@ static void batch_requeue(struct ol_ingest *ingest)
 			ol_policy_on_join(ingest->policy, landed.session);
 		}
 		ingest->parked[ingest->parked_count++] = landed;
-		ol_ingest_requeue(ingest);
+		parked_requeue(ingest);
 	}
 	ingest->step_ready = false;
 }
 
-/* A step is due that waits for time alone */
-static void time_is_up(struct ol_ingest *ingest, uint64_t now_ns)
+/* A step is due that waits for time alone. True: what waits is to be judged anew first */
+static bool time_is_up(struct ol_ingest *ingest, uint64_t now_ns)
 {
 	if (ol_follow_far(ingest, now_ns)) {
 		batch_requeue(ingest);
-		queue_to_batch(ingest, now_ns);
-		return;
+		return true;
 	}
 	ingest->step_ready = !ol_follow_is_due(ingest) || ol_follow_fill(ingest);
+	return false;
 }
 
 void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns)
 {
+	bool again;
+
 	if (ingest->sessions->owed_total > 0)
 		ol_acks_flush(ingest, now_ns);
 	ingest->steps->progress(ingest->arg, now_ns);
 	do {
 		queue_to_batch(ingest, now_ns);
-		if (!ingest->step_ready && ol_ingest_due_ns(ingest) <= now_ns)
+		again = !ingest->step_ready && ol_ingest_due_ns(ingest) <= now_ns &&
 			time_is_up(ingest, now_ns);
-	} while (ingest->step_ready && ol_turn_has_room(ingest->turn, OL_TURN_STEP) &&
-		 ingest->steps->step(ingest->arg, now_ns));
+	} while (again || (ingest->step_ready && ol_turn_has_room(ingest->turn, OL_TURN_STEP) &&
+			   ingest->steps->step(ingest->arg, now_ns)));
 	ol_early_progress(ingest);
 	if (ingest->follow.on)
 		ol_follow_show(ingest);
@@ -668,7 +683,7 @@ static void waits_changed(struct ol_ingest *ingest)
 	wait_for_show(ingest);
 	if (ingest->batch_count > 0 && ol_policy_ready(ingest->policy))
 		ingest->step_ready = true;
-	ol_ingest_requeue(ingest);
+	parked_requeue(ingest);
 }
 
 const char *ol_ingest_on_decision(struct ol_ingest *ingest, struct ol_session *session,
@@ -690,7 +705,7 @@ const char *ol_ingest_on_gone(struct ol_ingest *ingest, struct ol_session *sessi
 	if (!ingest->follow.on || slot >= session->slot_count)
 		return "withdrawal of a slot that no other shard decides about";
 	session->slots[slot].gone = true;
-	ol_ingest_requeue(ingest);
+	parked_requeue(ingest);
 	ol_ingest_progress(ingest, now_ns);
 	return NULL;
 }
@@ -698,7 +713,7 @@ const char *ol_ingest_on_gone(struct ol_ingest *ingest, struct ol_session *sessi
 /* The gradients of a session that is about to go are kept, as shard 0 may have taken them */
 static void session_orphan(struct ol_ingest *ingest, uint32_t index)
 {
-	ol_ingest_requeue(ingest);
+	parked_requeue(ingest);
 	for (uint32_t i = 0; i < ingest->queue_count; i++) {
 		struct ol_landed *landed = queue_at(ingest, ingest->queue_head + i);
 

@@ -123,9 +123,8 @@ struct ol_ckpt_running_opts {
 	bool measure; /* false: distance is NULL */
 	enum ol_format format; /* FP32: blocks as they are; INT8: deltas (deltas.h), with … */
 	double fraction; /* … the part of the floats whose bytes a turn may have, … */
-	ol_ckpt_choose_fn
-		*renew; /* … and a choice of the blocks that it has in full, each in turn; no
-				     distances */
+	/* … and a choice of the blocks that it has in full, each in turn; no distances */
+	ol_ckpt_choose_fn *renew;
 	void *renew_arg;
 };
 

@@ -131,6 +131,20 @@ static int decision_check(const struct ol_ingest *ingest, const struct ol_decisi
 	return ol_voucher_check(ingest->sessions->job_key, &geo, &what, ingest->follow.table);
 }
 
+/* The last push of each worker in the decision that was read last */
+static void seqs_read(struct ol_ingest *ingest, uint64_t *ret_seqs)
+{
+	for (uint32_t i = 0; i < ingest->opts->workers_max; i++)
+		ret_seqs[i] = ol_applied_of(ingest->follow.table, i).seq;
+}
+
+/* Others are ahead, and no decision is followed */
+static bool is_far(const struct ol_ingest *ingest)
+{
+	return ingest->follow.on && !ol_follow_is_due(ingest) &&
+	       ingest->follow.newest > ol_ingest_newest(ingest);
+}
+
 static void decision_take(struct ol_ingest *ingest, const struct ol_decision *decision,
 			  uint64_t now_ns)
 {
@@ -138,8 +152,7 @@ static void decision_take(struct ol_ingest *ingest, const struct ol_decision *de
 
 	follow->version = decision->version;
 	follow->since_ns = now_ns;
-	for (uint32_t i = 0; i < ingest->opts->workers_max; i++)
-		follow->seqs[i] = ol_applied_of(follow->table, i).seq;
+	seqs_read(ingest, follow->seqs);
 }
 
 static void newest_note(struct ol_ingest *ingest, const struct ol_decision *decision,
@@ -150,16 +163,14 @@ static void newest_note(struct ol_ingest *ingest, const struct ol_decision *deci
 	follow->newest = decision->version;
 	if (!ol_follow_is_due(ingest))
 		follow->since_ns = now_ns;
-	for (uint32_t i = 0; i < ingest->opts->workers_max; i++)
-		follow->newest_seqs[i] = ol_applied_of(follow->table, i).seq;
+	seqs_read(ingest, follow->newest_seqs);
 }
 
 bool ol_follow_far(struct ol_ingest *ingest, uint64_t now_ns)
 {
 	struct ol_follow *follow = &ingest->follow;
 
-	if (!ol_follow_keeps(ingest) || ol_follow_is_due(ingest) ||
-	    follow->newest <= ol_ingest_newest(ingest))
+	if (!is_far(ingest))
 		return false;
 	follow->version = follow->newest;
 	follow->since_ns = now_ns;
@@ -323,9 +334,7 @@ uint64_t ol_follow_due_ns(const struct ol_ingest *ingest)
 	if (is_between(ingest))
 		return UINT64_MAX;
 	if (!ol_follow_is_due(ingest))
-		return ol_follow_keeps(ingest) && follow->newest > ol_ingest_newest(ingest)
-			       ? follow->since_ns + wait_ns
-			       : UINT64_MAX;
+		return is_far(ingest) ? follow->since_ns + wait_ns : UINT64_MAX;
 	for (uint32_t i = 0; i < ingest->opts->workers_max; i++) {
 		uint64_t since_ns = follow->came_ns[i] > follow->since_ns ? follow->came_ns[i]
 									  : follow->since_ns;

@@ -19,8 +19,9 @@
  * What a decision has and this server lacks is on its way: its worker pushes it again. If its id has another
  * process by now, or keeps it no more, it is lost: its worker has died with the server that had it, or the server
  * has begun with older weights than any worker has. So it is if it does not come within restore_wait_ms, where
- * its worker is gone or has pushed again all that it has (OL_BELL_AGAIN), or within OL_FOLLOW_PATIENCE times that, where it
- * has not: shard 0 gets pushes when all others are there. Then the step is made without it. It is counted (`restored_lost`), and the log says it.
+ * its worker is gone or has pushed again all that it has (OL_BELL_AGAIN), or within OL_FOLLOW_PATIENCE times that,
+ * where it has not: shard 0 gets pushes when all others are there. Then the step is made without it. It is counted
+ * (`restored_lost`), and the log says it.
  */
 #ifndef OL_SERVER_FOLLOW_H
 #define OL_SERVER_FOLLOW_H

@@ -283,8 +283,7 @@ static enum ol_verdict judge(struct ol_ingest *ingest, struct ol_landed landed)
 				       : ol_policy_on_gradient(ingest->policy, &arrival);
 }
 
-/* Put parked gradients at the front of the queue again, in the order in which they came */
-static void parked_requeue(struct ol_ingest *ingest)
+void ol_ingest_requeue(struct ol_ingest *ingest)
 {
 	while (ingest->parked_count > 0) {
 		ingest->queue_head =
@@ -292,27 +291,6 @@ static void parked_requeue(struct ol_ingest *ingest)
 		ingest->queue[ingest->queue_head] = ingest->parked[--ingest->parked_count];
 		ingest->queue_count++;
 	}
-}
-
-void ol_ingest_requeue(struct ol_ingest *ingest)
-{
-	parked_requeue(ingest);
-}
-
-/* It waits for other workers, and its worker waits no longer */
-static void waiting_withdraw(struct ol_ingest *ingest, struct ol_landed landed, uint64_t now_ns)
-{
-	const uint32_t worker = ingest->sessions->all[landed.session].worker;
-
-	if (!ol_withdraw_takes_effect(ingest)) {
-		ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
-		return;
-	}
-	/* for the policy, the worker is where the slowest is */
-	ol_policy_on_leave(ingest->policy, worker);
-	ol_policy_on_join(ingest->policy, worker);
-	ingest->parked[ingest->parked_count++] = landed;
-	parked_requeue(ingest); /* it is judged again */
 }
 
 static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
@@ -353,7 +331,7 @@ static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 			break;
 		case OL_VERDICT_WAIT:
 			if (ol_withdraw_is(ingest, landed))
-				waiting_withdraw(ingest, landed, now_ns);
+				ol_withdraw_waiting(ingest, landed, now_ns);
 			else
 				ingest->parked[ingest->parked_count++] = landed;
 			break;
@@ -380,7 +358,7 @@ void ol_ingest_updated(struct ol_ingest *ingest, uint32_t count, const struct ol
 	ol_policy_on_update(ingest->policy, &update);
 	ingest->follow.since_ns = now_ns;
 	wait_for_show(ingest);
-	parked_requeue(ingest);
+	ol_ingest_requeue(ingest);
 }
 
 void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session, uint64_t now_ns)
@@ -388,7 +366,7 @@ void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *sessio
 	ol_policy_on_join(ingest->policy, session->worker);
 	ol_follow_on_join(ingest, session->worker, now_ns);
 	wait_for_show(ingest);
-	parked_requeue(ingest);
+	ol_ingest_requeue(ingest);
 }
 
 /* The snapshots that must stay as they are, however long that takes */
@@ -633,7 +611,7 @@ bool ol_ingest_waits(const struct ol_ingest *ingest)
 /* What waits for a step is judged anew, by what has been decided meanwhile */
 static void batch_requeue(struct ol_ingest *ingest)
 {
-	parked_requeue(ingest);
+	ol_ingest_requeue(ingest);
 	while (ingest->batch_count > 0) {
 		const struct ol_landed landed = ingest->batch[--ingest->batch_count];
 
@@ -642,7 +620,7 @@ static void batch_requeue(struct ol_ingest *ingest)
 			ol_policy_on_join(ingest->policy, landed.session);
 		}
 		ingest->parked[ingest->parked_count++] = landed;
-		parked_requeue(ingest);
+		ol_ingest_requeue(ingest);
 	}
 	ingest->step_ready = false;
 }
@@ -683,7 +661,7 @@ static void waits_changed(struct ol_ingest *ingest)
 	wait_for_show(ingest);
 	if (ingest->batch_count > 0 && ol_policy_ready(ingest->policy))
 		ingest->step_ready = true;
-	parked_requeue(ingest);
+	ol_ingest_requeue(ingest);
 }
 
 const char *ol_ingest_on_decision(struct ol_ingest *ingest, struct ol_session *session,
@@ -705,7 +683,7 @@ const char *ol_ingest_on_gone(struct ol_ingest *ingest, struct ol_session *sessi
 	if (!ingest->follow.on || slot >= session->slot_count)
 		return "withdrawal of a slot that no other shard decides about";
 	session->slots[slot].gone = true;
-	parked_requeue(ingest);
+	ol_ingest_requeue(ingest);
 	ol_ingest_progress(ingest, now_ns);
 	return NULL;
 }
@@ -713,7 +691,7 @@ const char *ol_ingest_on_gone(struct ol_ingest *ingest, struct ol_session *sessi
 /* The gradients of a session that is about to go are kept, as shard 0 may have taken them */
 static void session_orphan(struct ol_ingest *ingest, uint32_t index)
 {
-	parked_requeue(ingest);
+	ol_ingest_requeue(ingest);
 	for (uint32_t i = 0; i < ingest->queue_count; i++) {
 		struct ol_landed *landed = queue_at(ingest, ingest->queue_head + i);
 

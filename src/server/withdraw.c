@@ -44,9 +44,25 @@ void ol_withdraw_held(struct ol_ingest *ingest, struct ol_session *session, uint
 	ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
 }
 
-bool ol_withdraw_takes_effect(const struct ol_ingest *ingest)
+/* What is withdrawn takes effect, as other shards have it in force: of ssp, which shard 0 alone holds back */
+static bool takes_effect(const struct ol_ingest *ingest)
 {
 	return ingest->opts->consistency == OL_CONSISTENCY_SSP && ingest->opts->shard_count > 1;
+}
+
+void ol_withdraw_waiting(struct ol_ingest *ingest, struct ol_landed landed, uint64_t now_ns)
+{
+	const uint32_t worker = ingest->sessions->all[landed.session].worker;
+
+	if (!takes_effect(ingest)) {
+		ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
+		return;
+	}
+	/* for the policy, the worker waits no longer, and is where the slowest is */
+	ol_policy_on_leave(ingest->policy, worker);
+	ol_policy_on_join(ingest->policy, worker);
+	ingest->parked[ingest->parked_count++] = landed;
+	ol_ingest_requeue(ingest);
 }
 
 static void parked_withdraw(struct ol_ingest *ingest, const struct ol_session *session,
@@ -66,7 +82,7 @@ void ol_ingest_on_withdraw(struct ol_ingest *ingest, struct ol_session *session,
 	session->withdrawn_seq = session->last_seq; /* pushes in the queue too */
 	if (!ol_follow_keeps(ingest)) { /* else other shards may have taken them: later */
 		ol_withdraw_held(ingest, session, now_ns);
-		if (ol_withdraw_takes_effect(ingest))
+		if (takes_effect(ingest))
 			ol_ingest_requeue(ingest);
 		else
 			parked_withdraw(ingest, session, now_ns);

@@ -13,9 +13,9 @@ struct ol_ingest;
 
 /* ol_withdraw_is -- its worker has withdrawn it, even if that has pushed since */
 bool ol_withdraw_is(struct ol_ingest *ingest, struct ol_landed landed);
-/* ol_withdraw_takes_effect -- what is withdrawn takes effect, as other shards have it in force: of ssp, which
- * shard 0 alone holds back */
-bool ol_withdraw_takes_effect(const struct ol_ingest *ingest);
+/* ol_withdraw_waiting -- one that the policy says waits is withdrawn: it is late, or judged again if it is to
+ * take effect */
+void ol_withdraw_waiting(struct ol_ingest *ingest, struct ol_landed landed, uint64_t now_ns);
 /* ol_withdraw_held -- drop what a worker has in the batch, as late, unless its step is ready */
 void ol_withdraw_held(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns);
 /* ol_withdraw_drop -- a ready step is not made after all: drop its withdrawn gradients */

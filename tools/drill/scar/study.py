@@ -84,6 +84,18 @@ def runs_make(lab: Lab, steps: int) -> list[Run]:
     return runs
 
 
+def distances(lab: Lab, x, y) -> list[float]:
+    """How far each block is apart"""
+    return numpy.sqrt(numpy.bincount(lab.block_of, lab.apart2(x, y), lab.blocks)).tolist()
+
+
+def gone_on(lab: Lab, turn: int, last, before, z, older):
+    """Each block moved on to the turn at the pace of its last two saves, but by no more than it had moved
+    between them"""
+    share = numpy.minimum((turn - last) / numpy.maximum(last - before, 1), 1.0)
+    return z + share.astype(numpy.float32)[lab.block_of] * (z - older)
+
+
 class Saved:
     """Which iteration each block was last saved at, after each iteration, and which one before that:
     everything every `period` iterations, or a part every period / part."""
@@ -111,8 +123,7 @@ class Saved:
                 continue
             distance = None
             if selection == PRIORITY:
-                moved2 = lab.apart2(states[step], kept)
-                distance = numpy.sqrt(numpy.bincount(lab.block_of, moved2, lab.blocks)).tolist()
+                distance = distances(lab, states[step], kept)
             chosen = lab.ask({"turn": distance, "at": 0})["chosen"]
             self.before[step, chosen] = self.at[step, chosen]
             self.at[step, chosen] = step
@@ -131,14 +142,11 @@ class Saved:
         return run.states()[last[run.lab.block_of], numpy.arange(run.lab.floats)]
 
     def extrapolated(self, run: Run, step: int):
-        """The same, each block moved on to the last turn at the pace of its last two saves, but by no
-        more than it had moved between them"""
+        """The same, gone on to the last turn"""
         last, before = self.at[step], self.before[step]
-        apart = numpy.maximum(last - before, 1)
-        share = numpy.minimum((step // self.every * self.every - last) / apart, 1.0)
         block_of, floats = run.lab.block_of, numpy.arange(run.lab.floats)
         z, older = run.states()[last[block_of], floats], run.states()[before[block_of], floats]
-        return z + share.astype(numpy.float32)[block_of] * (z - older)
+        return gone_on(run.lab, step // self.every * self.every, last, before, z, older)
 
 
 def decoded(delta):
@@ -169,8 +177,7 @@ class Coded:
         for at, selection, fraction in ((0, PRIORITY, min(coded, 1.0)), (1, ROUND_ROBIN, 1 / (RENEWED * part))):
             lab.ask({"select": selection, "fraction": fraction, "seed": signed(lab.seed), "at": at})
         for step in range(every, run.steps + 1, every):
-            moved2 = lab.apart2(states[step], kept)
-            distance = numpy.sqrt(numpy.bincount(lab.block_of, moved2, lab.blocks)).tolist()
+            distance = distances(lab, states[step], kept)
             of_delta, whole = numpy.zeros(lab.blocks, bool), numpy.zeros(lab.blocks, bool)
             of_delta[lab.ask({"turn": distance, "at": 0})["chosen"]] = True
             whole[lab.ask({"turn": None, "at": 1})["chosen"]] = True
@@ -195,12 +202,11 @@ class Coded:
         """As Saved has it"""
         turn = step // self.every
         last, before = self.at[turn], self.before[turn]
-        share = numpy.minimum((turn - last) / numpy.maximum(last - before, 1), 1.0)
         z, older = self.kept[turn], self.kept[turn].copy()
         for then in numpy.unique(before):
             floats = (before == then)[run.lab.block_of]
             older[floats] = self.kept[then][floats]
-        return z + share.astype(numpy.float32)[run.lab.block_of] * (z - older)
+        return gone_on(run.lab, turn, last, before, z, older)
 
 
 def saved_make(run: Run, schemes, period: int):

@@ -5,16 +5,26 @@
  *
  * DEATH. A device may be reset (IBV_EVENT_DEVICE_FATAL) or taken away (the connection manager's
  * DEVICE_REMOVAL; a kernel that takes the device from under this process ends the descriptor of
- * asynchronous events with EIO). Or the completion queue or the shared receive queue breaks, without
- * which no connection works. The context of a dead device never works again, even if the device
- * comes back under the same name. So the transport is dead for good. From then on no completion is
- * awaited, and no descriptor is looked at: all connections are down at once, and what poll() gives
- * are their ends, then -ENODEV. Objects are still destroyed one by one, as the kernel lets a device
- * go only when its last user has closed it.
+ * asynchronous events with EIO). The removal is told to what is bound to the device. A transport
+ * that has nothing bound, or was opened when the manager had already let the device go, looks for
+ * itself whether the device is still there. The same death is that of the completion queue or of
+ * the shared receive queue, without which no connection works. The context of a dead device never
+ * works again, even if the device comes back under the same name. So the transport is dead for
+ * good. From then on no completion is awaited, and no descriptor is looked at: all connections are
+ * down at once, and what poll() gives are their ends, then -ENODEV. Objects are still destroyed one
+ * by one, as the kernel lets a device go only when its last user has closed it.
  */
 #include "rdma/verbs/internal.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	THERE_MS = 500, /* between two looks whether the device is there */
+};
 
 void ol_verbs_die(struct ol_xport *xport, const char *why)
 {
@@ -118,4 +128,40 @@ void ol_verbs_async_progress(struct ol_xport *xport)
 	}
 	if (errno == EIO || errno == ENODEV)
 		ol_verbs_die(xport, "the kernel has taken it away");
+}
+
+void ol_verbs_there_begin(struct ol_xport *xport)
+{
+	struct stat place;
+
+	xport->there_ino = stat(xport->ctx->device->dev_path, &place) == 0 ? place.st_ino : 0;
+	xport->there_ns = 0;
+}
+
+/* True if the kernel's list has the device no more: its place is empty, or is another device's */
+static bool is_gone(const struct ol_xport *xport)
+{
+	char path[sizeof(xport->ctx->device->dev_path)];
+	struct stat place;
+	char *name;
+
+	snprintf(path, sizeof(path), "%s", xport->ctx->device->dev_path);
+	if (stat(path, &place) == 0)
+		return xport->there_ino != 0 && place.st_ino != xport->there_ino;
+	if (errno != ENOENT)
+		return false;
+	name = strrchr(path, '/');
+	if (name == NULL)
+		return false;
+	*name = '\0';
+	return access(path, F_OK) == 0; /* the list itself can be seen */
+}
+
+void ol_verbs_there_look(struct ol_xport *xport, uint64_t now_ns)
+{
+	if (now_ns < xport->there_ns || ol_verbs_dead(xport))
+		return;
+	xport->there_ns = now_ns + (uint64_t)THERE_MS * 1000000;
+	if (is_gone(xport))
+		ol_verbs_die(xport, "it is gone");
 }

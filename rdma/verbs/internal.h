@@ -336,6 +336,8 @@ struct ol_xport {
 	uint32_t polls_left; /* until the file descriptors are looked at */
 	uint32_t look_shift; /* 2^this from look to look: see pace_adapt() */
 	uint64_t look_ns; /* when they were looked at last */
+	uint64_t there_ns; /* when to look whether the device is still there */
+	uint64_t there_ino; /* of its place in the kernel's list when it was opened; 0: not known */
 	uint32_t timer_count; /* connections with a timer */
 	bool look; /* look at the file descriptors on the next poll */
 	bool gave; /* the last poll returned events */
@@ -585,6 +587,11 @@ void ol_verbs_let_go(void);
 
 /* async.c */
 void ol_verbs_async_progress(struct ol_xport *xport);
+/* ol_verbs_there_begin -- a device was opened; notes which one it is */
+void ol_verbs_there_begin(struct ol_xport *xport);
+/* ol_verbs_there_look -- looks now and then whether the device is still there; if not, the transport
+ * dies. Called from poll(), off its fast path */
+void ol_verbs_there_look(struct ol_xport *xport, uint64_t now_ns);
 /* ol_verbs_die -- the device, or a queue that all connections share, is gone for good; why: in
  * words, for the log. poll() tells the caller */
 void ol_verbs_die(struct ol_xport *xport, const char *why);

@@ -116,6 +116,7 @@ static void descriptors_look(struct ol_xport *xport)
 	if (xport->timer_count != 0)
 		timers_expire(xport);
 	ol_verbs_rates_tick(xport);
+	ol_verbs_there_look(xport, xport->look_ns);
 }
 
 static struct ol_xport_event *event_put(struct ol_xport_event *event, struct ol_verbs_conn *conn,

@@ -350,6 +350,7 @@ static int queues_open(struct ol_xport *xport, const char *device)
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR, "%s", why);
 		return rc;
 	}
+	ol_verbs_there_begin(xport);
 	/* a device is open as long as any of its descriptors is */
 	ol_fds_add_device(xport->ctx->cmd_fd);
 	ol_fds_add(xport->ctx->async_fd);

@@ -90,7 +90,8 @@ worker() {
 chain() {
 	local head
 
-	dies "head of two" --rank=0 fatal=30 --durability chain --replicas 2 --lease-ms 5000
+	# the pace: the job is not over before the head's process is
+	dies "head of two" --rank=0 fatal=30 --durability chain --replicas 2 --lease-ms 5000 --pace 10
 	logged "server 0.0 ended with exit status 10: it is started again"
 	# the head that succeeds it may say so when the job ends
 	head=$(sed -n "s/^server 0\.0 at \([0-9.]*:[0-9]*\):.*/\1/p" "$log")
@@ -99,25 +100,38 @@ chain() {
 		say "the head said so of a neighbour that is well"
 }
 
+# under_way DEVICES WORD... -- a long job runs over verbs, as $pid; $whole is of the same one, undisturbed
+under_way() {
+	steps=200
+	job --transport shm "${@:2}"
+	whole=$(value weights_sha256)
+	: >"$log" # the last job's steps are no sign that this one has begun
+	job --transport verbs --pace 25 ${1:+--device "$1"} "${@:2}" &
+	pid=$!
+	until grep -q '^step' "$log"; do sleep 0.1; done
+}
+
+# over NAME -- it ends, and well
+over() {
+	wait $pid
+	judge "$1" $?
+}
+
+# second_device -- rxe1, on the other end of the cable, with an address of its own
+second_device() {
+	ip addr replace "${OL_ADDR%.*}.9/24" dev d1
+	rdma link add rxe1 type rxe netdev d1
+}
+
 # removal -- all of a job's processes lose the device, which comes back. librdmacm lets a device go only when it sees
 # another, so there is one.
 removal() {
-	local pid status
-
 	rdma link add rxe1 type rxe netdev d1
-	steps=200
-	job --transport shm
-	whole=$(value weights_sha256)
-	: >"$log" # the last job's steps are no sign that this one has begun
-	job --transport verbs --pace 25 &
-	pid=$!
-	until grep -q '^step' "$log"; do sleep 0.1; done
+	under_way ""
 	timeout 60 rdma link delete "$OL_DEVICE" || say "removal: the device does not go"
 	sleep 1
 	rdma link add "$OL_DEVICE" type rxe netdev d0
-	wait $pid
-	status=$?
-	judge removal $status
+	over removal
 	logged "it is being removed"
 	logged "server 0 ended with exit status 10: it is started again"
 	logged "worker 0: opened a device again"
@@ -131,28 +145,28 @@ sent() {
 # rails -- two servers and two devices, a shard each; the second device goes, and its server and connections take the
 # first. Both are ends of one cable, with an address each.
 rails() {
-	local pid status before both="--servers 2 --device $OL_DEVICE,rxe1"
+	local before
 
 	sysctl -qw net.ipv4.conf.{all,d0,d1}.accept_local=1 net.ipv4.conf.{all,d0,d1}.rp_filter=0
-	ip addr add "${OL_ADDR%.*}.9/24" dev d1
-	rdma link add rxe1 type rxe netdev d1
-	steps=200
-	job --transport shm --servers 2
-	whole=$(value weights_sha256)
-	: >"$log"
+	second_device
 	before=$(sent rxe1)
-	# shellcheck disable=SC2086  # words
-	job --transport verbs --pace 25 $both &
-	pid=$!
-	until grep -q '^step' "$log"; do sleep 0.1; done
+	under_way "$OL_DEVICE,rxe1" --servers 2
 	[ $(($(sent rxe1) - before)) -gt 100 ] || say "rails: rxe1 carries no shard"
 	timeout 60 rdma link delete rxe1 || say "rails: the device does not go"
-	wait $pid
-	status=$?
-	judge rails $status
+	over rails
 	logged "worker 0: lost rxe1"
 	logged "(shard 1) is reached by $OL_DEVICE now"
 	logged "server 1 ended with exit status 10: it is started again"
+}
+
+# idle -- one server, so the second rail has no connection that would be told; its device goes all the same, and soon
+idle() {
+	second_device
+	under_way "$OL_DEVICE,rxe1"
+	timeout 60 rdma link delete rxe1 || say "idle: the device does not go"
+	! grep -q '^ended' "$log" || say "idle: the device goes only with the job"
+	over idle
+	logged "worker 0: lost rxe1, and so a rail"
 }
 
 if [ "${OL_DEVICE_GUEST:-}" != 1 ]; then
@@ -169,7 +183,7 @@ whole=$(value weights_sha256)
 	say "no undisturbed run"
 	exit 1
 }
-for case in ${*:-server checkpoint worker chain removal rails}; do
+for case in ${*:-server checkpoint worker chain removal rails idle}; do
 	"$case"
 done
 exit $failed

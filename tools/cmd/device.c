@@ -19,6 +19,7 @@
 #include "base/rails.h"
 
 #define CLASS_DIR "/sys/class/infiniband"
+#define VERBS_DIR "/sys/class/infiniband_verbs"
 
 enum {
 	PATH_BYTES = 512,
@@ -91,6 +92,29 @@ static int one_host(const char *device, char ret_host[OL_HOST_MAX])
 	return rc == 0 ? 0 : infiniband_host(device, ret_host);
 }
 
+/* True if programs can open it. One that is being removed is in CLASS_DIR until its users are gone */
+static bool has_verbs(const char *device)
+{
+	char path[PATH_BYTES], name[PATH_BYTES];
+	struct dirent *entry;
+	DIR *dir = opendir(VERBS_DIR);
+	bool has = dir == NULL; /* it cannot be seen: no sign */
+
+	while (dir != NULL && !has && (entry = readdir(dir)) != NULL) {
+		FILE *file;
+
+		snprintf(path, sizeof(path), VERBS_DIR "/%.64s/ibdev", entry->d_name);
+		file = fopen(path, "re");
+		if (file == NULL)
+			continue;
+		has = fscanf(file, "%511s", name) == 1 && strcmp(name, device) == 0;
+		fclose(file);
+	}
+	if (dir != NULL)
+		closedir(dir);
+	return has;
+}
+
 static int device_host(const char *device, char ret_host[OL_HOST_MAX], char *err, size_t err_bytes)
 {
 	struct dirent *entry;
@@ -99,7 +123,7 @@ static int device_host(const char *device, char ret_host[OL_HOST_MAX], char *err
 	DIR *dir = opendir(CLASS_DIR);
 
 	while (dir != NULL && rc != 0 && (entry = readdir(dir)) != NULL) {
-		if (entry->d_name[0] == '.')
+		if (entry->d_name[0] == '.' || !has_verbs(entry->d_name))
 			continue;
 		any = true;
 		if (device != NULL && strcmp(device, entry->d_name) != 0)
@@ -119,7 +143,7 @@ static int device_host(const char *device, char ret_host[OL_HOST_MAX], char *err
 		snprintf(
 			err, err_bytes,
 			"RDMA device %.64s: its interface has no IPv4 address (on InfiniBand that takes "
-			"IPoIB): give another network's, as --address oob:HOST; outlast doctor says "
+			"IPoIB): give another network's, as oob:HOST; outlast doctor says "
 			"more",
 			device != NULL ? device : "of this machine");
 	return -ENODEV;
@@ -143,4 +167,21 @@ int ol_device_host(const char *list, uint32_t first, char ret_host[OL_HOST_MAX],
 			break;
 	}
 	return rc;
+}
+
+int ol_device_listen(const char *listen, const char *list, uint32_t first, char room[OL_LISTEN_MAX],
+		     const char **ret_listen, char *err, size_t err_bytes)
+{
+	char host[OL_HOST_MAX];
+	int rc;
+
+	*ret_listen = listen;
+	if (listen[0] != ':')
+		return 0;
+	rc = ol_device_host(list, first, host, err, err_bytes);
+	if (rc != 0)
+		return rc;
+	snprintf(room, OL_LISTEN_MAX, "%s%.15s", host, listen);
+	*ret_listen = room;
+	return 0;
 }

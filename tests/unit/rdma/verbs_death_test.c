@@ -6,6 +6,11 @@
  *
  * The machine is made up.
  */
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rdma/verbs/internal.h"
 #include "unit/rdma/verbs_stage.h"
 
 enum {
@@ -267,6 +272,130 @@ static void a_dead_device_is_let_go_later_too(void **state)
 	ended(EVENTS_MAX);
 }
 
+/* poll() looks twice a second. Here a clock of its own is as fast as it is called */
+static int looked(void)
+{
+	static uint64_t now_ns = UINT64_MAX / 2;
+
+	ol_verbs_there_look(xport, now_ns += 1000000000);
+	return polled(EVENTS_MAX);
+}
+
+/* A folder of two devices' places */
+static char list[32], places[2][40];
+
+static void list_made(void)
+{
+	snprintf(list, sizeof(list), "/tmp/ol-death-XXXXXX");
+	assert_non_null(mkdtemp(list));
+	for (int i = 0; i < 2; i++) {
+		snprintf(places[i], sizeof(places[i]), "%s/%d", list, i);
+		check_ok(mkdir(places[i], 0700));
+	}
+	listed_in = list;
+}
+
+static void list_dropped(void)
+{
+	for (int i = 0; i < 2; i++)
+		(void)rmdir(places[i]);
+	(void)rmdir(list);
+	listed_in = NULL;
+}
+
+static void closed(void)
+{
+	ops->close(xport);
+	ol_slab_destroy(slab);
+	assert_int_equal(machine.things, 0);
+	list_dropped();
+}
+
+/* Nothing is bound to it, so nobody is told. */
+static void a_device_that_is_gone_ends_an_idle_transport(void **state)
+{
+	(void)state;
+	list_made();
+	opened();
+	assert_int_equal(looked(), 0);
+	check_ok(rmdir(places[A]));
+	assert_int_equal(looked(), -ENODEV);
+	assert_non_null(strstr(machine.line, "device a: it is gone"));
+	closed();
+}
+
+/* Another device at its place is not it. */
+static void a_device_that_was_replaced_ends_an_idle_transport(void **state)
+{
+	(void)state;
+	list_made();
+	opened();
+	check_ok(rename(places[B], places[A]));
+	assert_int_equal(looked(), -ENODEV);
+	closed();
+}
+
+/* It was open for so short a time that nobody had looked yet. */
+static void a_device_that_is_gone_at_the_first_look_ends_it_too(void **state)
+{
+	(void)state;
+	list_made();
+	check_ok(rmdir(places[A]));
+	opened();
+	assert_int_equal(looked(), -ENODEV);
+	closed();
+}
+
+/* By itself, as poll() is called */
+static void poll_looks_whether_the_device_is_there(void **state)
+{
+	const uint64_t until_ns = ol_xport_now_ns() + (uint64_t)30 * 1000000000;
+	int count = 0;
+
+	(void)state;
+	list_made();
+	opened();
+	check_ok(rmdir(places[A]));
+	while (count == 0 && ol_xport_now_ns() < until_ns)
+		count = polled(EVENTS_MAX);
+	assert_int_equal(count, -ENODEV);
+	closed();
+}
+
+/* What cannot be seen is no sign: a machine may hide the list. */
+static void a_list_that_is_hidden_ends_nothing(void **state)
+{
+	(void)state;
+	list_made();
+	opened();
+	list_dropped();
+	assert_int_equal(looked(), 0);
+	closed();
+	opened(); /* a device without a place */
+	assert_int_equal(looked(), 0);
+	closed();
+}
+
+/* The first connection may choose another device, whose place is another. */
+static void the_device_that_was_changed_to_is_there(void **state)
+{
+	struct ol_xport_conn *conn;
+
+	(void)state;
+	list_made();
+	opened();
+	assert_int_equal(looked(), 0);
+	check_ok(ops->connect(xport, "127.0.0.1:2", NULL, 0, NULL, &conn));
+	(void)polled(EVENTS_MAX);
+	assert_string_equal(ibv_get_device_name(machine.ctx.device), "b");
+	assert_int_equal(looked(), 0);
+	check_ok(rmdir(places[B]));
+	(void)looked(); /* the connection's end */
+	assert_int_equal(looked(), -ENODEV);
+	ops->conn_free(conn);
+	closed();
+}
+
 /* poll() spins without a look at the descriptors; once it is dead, it says so each time. */
 static void a_caller_that_never_sleeps_is_told_too(void **state)
 {
@@ -299,6 +428,12 @@ int main(void)
 		cmocka_unit_test(other_events_leave_it_as_it_is),
 		cmocka_unit_test(a_death_met_while_a_connection_is_freed_is_told),
 		cmocka_unit_test(a_dead_device_is_let_go_later_too),
+		cmocka_unit_test(a_device_that_is_gone_ends_an_idle_transport),
+		cmocka_unit_test(a_device_that_was_replaced_ends_an_idle_transport),
+		cmocka_unit_test(a_device_that_is_gone_at_the_first_look_ends_it_too),
+		cmocka_unit_test(poll_looks_whether_the_device_is_there),
+		cmocka_unit_test(the_device_that_was_changed_to_is_there),
+		cmocka_unit_test(a_list_that_is_hidden_ends_nothing),
 		cmocka_unit_test(a_caller_that_never_sleeps_is_told_too),
 	};
 

@@ -22,6 +22,8 @@ static const struct ol_xport_ops *ops;
 static struct ol_xport *xport;
 static struct ol_xport_event events[EVENTS_MAX];
 
+static const char *listed_in; /* the folder of devices' places, 0 and 1; NULL: they have none */
+
 static void log_take(void *unused, enum ol_xport_log_level level, const char *text)
 {
 	(void)unused;
@@ -42,6 +44,9 @@ static inline void xport_opened(int dmabuf_error)
 		machine.devices[i].name[0] = (char)('a' + i);
 		machine.list[i] = &machine.devices[i];
 		machine.watched[i].device = &machine.devices[i];
+		if (listed_in != NULL)
+			snprintf(machine.devices[i].dev_path, sizeof(machine.devices[i].dev_path),
+				 "%s/%d", listed_in, i);
 	}
 	ops = ol_xport_find("verbs");
 	ol_xport_opts_init(&opts);

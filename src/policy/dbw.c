@@ -15,8 +15,12 @@
  * exactly, and more gradients do no harm. */
 #define TIE 0.01
 
+/* Another k has to promise so much more: the best of several scores is too high by chance, and the
+ * time of a k that was never waited for is a guess */
+#define CHANGE 0.05
+
 enum {
-	SINGLES = 16, /* steps of one gradient in a row, at most */
+	SINGLES = 64, /* steps of one gradient in a row, at most */
 	FIRST_K = 2, /* shows the variance, and waits for nobody who is slow … */
 	FIRST_STEPS = 16 /* … until the gain is known, at most; norms or losses may be missing */
 };
@@ -24,6 +28,7 @@ enum {
 struct dbw {
 	struct ol_times *times;
 	bool is_blind; /* gain is not used */
+	uint32_t chosen; /* k by its score; steps may be of more for other reasons */
 	struct ol_gain gain;
 };
 
@@ -52,24 +57,43 @@ static uint32_t best_k(const struct ol_times *times, const struct ol_gain *gain,
 	return best;
 }
 
+/* True if `chosen` stays, after a step of h: k promises too little more, and is not known to be free */
+static bool is_kept(const struct ol_times *times, const struct ol_gain *gain, uint32_t h,
+		    uint32_t chosen, uint32_t k)
+{
+	const uint32_t to = ol_times_level(times, k), from = ol_times_level(times, chosen);
+	const double promised = score(times, gain, h, to);
+
+	/* more gradients in the same time, as was seen: where times are equal, all of them */
+	if (to > from && ol_times_seen(times, h, to) &&
+	    ol_times_expect(times, h, to) <= (1.0 + TIE) * ol_times_expect(times, h, from))
+		return false;
+	return promised > 0.0 && promised < (1.0 + CHANGE) * score(times, gain, h, from);
+}
+
 /*
- * The k with the largest score a second, after a step of h gradients; at most `present`. If no k is expected
- * to gain, it is all workers.
+ * The k of the next step, after one of h gradients: the one with the largest score a second, at most `present`;
+ * or that of the choice before, if it is not much worse. If no k is expected to gain, it is all workers.
  *
- * The score is the gain; with gain NULL, or where it has not become known, the number of gradients. Until then
+ * The score is the gain; of the blind, or where it has not become known, the number of gradients. Until then
  * steps are of FIRST_K gradients.
  */
-static uint32_t choose(const struct ol_times *times, const struct ol_gain *gain, uint32_t h,
-		       uint32_t present)
+static uint32_t choose(struct dbw *dbw, uint32_t h, uint32_t present)
 {
-	uint32_t all = ol_times_k(times, ol_times_levels(times) - 1);
-	uint32_t more = h < all ? h + 1 : all, k;
+	const struct ol_times *times = dbw->times;
+	const struct ol_gain *gain = &dbw->gain;
+	const uint32_t all = ol_times_k(times, ol_times_levels(times) - 1);
+	const uint32_t more = h < all ? h + 1 : all, before = dbw->chosen;
+	uint32_t k;
 
-	if (gain == NULL || (isnan(ol_gain_expect(gain, 1.0)) && gain->count >= FIRST_STEPS))
+	if (dbw->is_blind || (isnan(ol_gain_expect(gain, 1.0)) && gain->count >= FIRST_STEPS))
 		return best_k(times, NULL, h, present);
 	if (isnan(ol_gain_expect(gain, 1.0)))
 		return all < FIRST_K ? all : FIRST_K;
 	k = best_k(times, gain, h, present);
+	if (k != before && before <= present && is_kept(times, gain, h, before, k))
+		k = before;
+	dbw->chosen = k; /* what follows is for one step */
 	if (gain->rose && k < more)
 		k = more;
 	/* steps of one gradient do not show the variance: now and then make a step of two */
@@ -121,6 +145,7 @@ static int dbw_init(struct ol_policy *policy)
 	dbw->is_blind = false;
 	if (policy->k > FIRST_K)
 		policy->k = FIRST_K;
+	dbw->chosen = policy->k;
 	return ol_gain_init(&dbw->gain, &policy->opts);
 }
 
@@ -165,8 +190,7 @@ static void dbw_on_update(struct ol_policy *policy, const struct ol_update *upda
 			ol_gain_restart(&dbw->gain);
 		ol_gain_on_step(&dbw->gain, &input);
 	}
-	policy->k = choose(dbw->times, dbw->is_blind ? NULL : &dbw->gain, policy->h,
-			   policy->present_count);
+	policy->k = choose(dbw, policy->h, policy->present_count);
 }
 
 static void dbw_get_stat(const struct ol_policy *policy, struct ol_policy_stat *stat)

@@ -21,6 +21,7 @@ struct ol_gain_step {
 
 enum {
 	STEPS_MAX = 1024, /* steps that are remembered */
+	FREEDOM_LEAST = 16, /* degrees of freedom of the variance, if so many are remembered */
 	WINDOW_LEAST = 32, /* for the smoothness: gradients … */
 	PAIRS_LEAST = 2 /* … and steps */
 };
@@ -81,15 +82,18 @@ static void variance_estimate(struct ol_gain *gain, uint32_t steps)
 {
 	double squares = 0.0, spread = 0.0, freedom = 0.0, loss_freedom = 0.0;
 
-	for (uint32_t i = 0; i < steps; i++) {
+	/* steps of one gradient have none: a step of two in a while is not enough by itself */
+	for (uint32_t i = 0; i < steps || (i < gain->count && freedom < FREEDOM_LEAST); i++) {
 		const struct ol_gain_step *step = step_at(gain, i);
 
 		if (!isnan(step->squares) && step->count > 1) {
 			squares += step->squares;
 			freedom += step->count - 1;
 		}
-		spread += step->loss_spread;
-		loss_freedom += step->loss_freedom;
+	}
+	for (uint32_t i = 0; i < steps; i++) {
+		spread += step_at(gain, i)->loss_spread;
+		loss_freedom += step_at(gain, i)->loss_freedom;
 	}
 	if (freedom > 0.0)
 		gain->variance = squares / freedom;

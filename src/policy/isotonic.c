@@ -91,6 +91,11 @@ void ol_isotonic_fade(struct ol_isotonic *grid, double factor)
 	}
 }
 
+bool ol_isotonic_seen(const struct ol_isotonic *grid, uint32_t row, uint32_t column)
+{
+	return grid->weight[(size_t)row * grid->size + column] > WEIGHT_TRACE;
+}
+
 /* fmax() and fmin() of numbers, without a call */
 static double larger(double a, double b)
 {

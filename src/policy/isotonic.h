@@ -37,6 +37,8 @@ void ol_isotonic_fini(struct ol_isotonic *grid);
 void ol_isotonic_add(struct ol_isotonic *grid, uint32_t row, uint32_t column, double sample);
 /* ol_isotonic_fade -- multiply every weight; a seen cell keeps a trace */
 void ol_isotonic_fade(struct ol_isotonic *grid, double factor);
+/* ol_isotonic_seen -- true if a cell has samples that are more than a trace */
+bool ol_isotonic_seen(const struct ol_isotonic *grid, uint32_t row, uint32_t column);
 
 /*
  * ol_isotonic_fit -- make so many sweeps, then make fit rise exactly

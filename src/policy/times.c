@@ -192,3 +192,8 @@ double ol_times_expect(const struct ol_times *times, uint32_t h, uint32_t level)
 
 	return seconds < SECONDS_MIN ? SECONDS_MIN : seconds;
 }
+
+bool ol_times_seen(const struct ol_times *times, uint32_t h, uint32_t level)
+{
+	return ol_isotonic_seen(&times->grid, row_of(times, h), level);
+}

@@ -13,6 +13,7 @@
 #ifndef OL_POLICY_TIMES_H
 #define OL_POLICY_TIMES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ol_times;
@@ -39,5 +40,7 @@ uint32_t ol_times_k(const struct ol_times *times, uint32_t level);
 uint32_t ol_times_level(const struct ol_times *times, uint32_t k);
 /* ol_times_expect -- seconds, more than 0; NaN before the first sample */
 double ol_times_expect(const struct ol_times *times, uint32_t h, uint32_t level);
+/* ol_times_seen -- true if there was a sample of it, not too long ago */
+bool ol_times_seen(const struct ol_times *times, uint32_t h, uint32_t level);
 
 #endif /* OL_POLICY_TIMES_H */

@@ -282,13 +282,13 @@ static void single_gradients_are_checked_now_and_then(void **unused)
 	uint32_t twos = 0, ones = 0;
 
 	(void)unused;
-	for (uint32_t i = 0; i < 40; i++) {
+	for (uint32_t i = 0; i < 400; i++) {
 		double k = steps(job, 1);
 
 		ones += k == 1.0;
 		twos += k >= 2.0;
 	}
-	assert_true(ones > 20 && twos > 2);
+	assert_true(ones > 320 && twos > 5);
 	ol_policy_destroy(job->policy);
 }
 

@@ -153,6 +153,32 @@ static void single_gradients_lean_on_the_variance_of_before(void **unused)
 	ol_gain_fini(&gain);
 }
 
+/* A step of two among many of one shows the variance badly; sixteen such steps do better. */
+static void the_variance_is_of_many_steps_where_most_show_none(void **unused)
+{
+	struct problem problem = problem_of(2.0, 1.0, 0.0, 2.0);
+	struct ol_gain gain = make(0.1, 48, 800);
+	double mean = 0.0, error2 = 0.0;
+
+	(void)unused;
+	for (int i = 0; i < DRAWS / 50; i++) {
+		struct draw step = draw(&problem, 2);
+
+		ol_gain_on_step(&gain, &step.input);
+		for (unsigned single = 0; single < 62; single++) {
+			step = draw(&problem, 1);
+			ol_gain_on_step(&gain, &step.input);
+		}
+		if (i < 16)
+			continue;
+		mean += gain.variance / SIZE / (DRAWS / 50 - 16);
+		error2 += pow(gain.variance / SIZE - 1.0, 2.0) / (DRAWS / 50 - 16);
+	}
+	assert_near(mean, 1.0, 0.03);
+	assert_true(error2 < 2.0 / SIZE / 12.0); /* of one degree of freedom it is 2 / SIZE */
+	ol_gain_fini(&gain);
+}
+
 /* The mean over so many runs of what is believed after so many steps */
 static double smoothness_after(double loss_noise, double share, uint32_t steps)
 {
@@ -374,6 +400,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(norm_and_variance_have_no_bias),
 		cmocka_unit_test(single_gradients_lean_on_the_variance_of_before),
+		cmocka_unit_test(the_variance_is_of_many_steps_where_most_show_none),
 		cmocka_unit_test(smoothness_is_found_while_descending),
 		cmocka_unit_test(smoothness_is_never_negative),
 		cmocka_unit_test(gain_grows_with_k_ever_less),

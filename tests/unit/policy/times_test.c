@@ -56,8 +56,11 @@ static void every_gradient_that_lands_is_a_sample(void **unused)
 	step(times, 1, 4, 4);
 	step(times, 2, 4, 4);
 	fit(times, 3);
-	for (uint32_t k = 1; k <= 4; k++)
+	for (uint32_t k = 1; k <= 4; k++) {
 		assert_near(expect(times, 4, k), k, 1e-9);
+		assert_true(ol_times_seen(times, 4, ol_times_level(times, k)));
+		assert_false(ol_times_seen(times, 3, ol_times_level(times, k)));
+	}
 	ol_times_destroy(times);
 }
 

@@ -2,7 +2,9 @@
 """Trainings in virtual time take as long as can be told by hand."""
 import itertools
 import math
+import pathlib
 import random
+import tempfile
 import unittest
 from dataclasses import replace
 
@@ -13,7 +15,7 @@ from drill.mtbf.model import LADDER, METHODS, Constants, Failure, Job
 GOAL = 1000.0
 JOB = Job(servers=4, workers=4, params=1e9, state=3.0, step=2.0, network=4e9, storage=16e9, down=10.0, host_down=100.0)
 # a shard is sent in 3 s, all of them are saved or read in 3 s, a gradient takes 1 s to the next replica
-KNOWN = Constants(failover_s=0.5, lease_s=5.0, restore_s=1.0, stall=0.5, efficiency=((0.0, 1.0), (0.25, 0.8), (0.5, 0.6), (1.0, 0.0)),
+KNOWN = Constants(failover_s=0.5, lease_s=5.0, found_s=4.0, restore_s=1.0, stall=0.5, efficiency=((0.0, 1.0), (0.25, 0.8), (0.5, 0.6), (1.0, 0.0)),
                   rework=((0.0, 0.0), (0.25, 0.1), (1.0, 0.4)))
 NONE, STOP, FULL, PRIORITY, MIRROR, STATELESS, CHAIN, CHAIN_3, CHAIN_GO = METHODS
 
@@ -74,18 +76,24 @@ class Arithmetic(unittest.TestCase):
         self.assertAlmostEqual(of.lost_s, 9.85, places=4)
 
     def test_storage(self) -> None:
-        # what was saved is gone, and saved again at once; at 750 that is there, at 701 it is not
-        of = outcome(FULL, (700, "storage", 0), (750, "server", 0), every=600)
-        self.assertAlmostEqual(of.lost_s, 48.5, places=4)
-        of = outcome(FULL, (700, "storage", 0), (701, "server", 0), every=600)
-        self.assertAlmostEqual(of.lost_s, 699, places=4)
+        # what was saved is gone, and the next one comes when it is due: begun at 451.5, whole at 454.5
+        of = outcome(FULL, (350, "storage", 0), (460, "server", 0), every=150)
+        self.assertAlmostEqual(of.lost_s, 5.5, places=4)
+        of = outcome(FULL, (350, "storage", 0), (440, "server", 0), every=150)
+        self.assertAlmostEqual(of.lost_s, 437, places=4)
+
+    def test_storage_while_it_is_read(self) -> None:
+        of = outcome(LADDER[0], (700, "everything", 0), (790, "storage", 0), every=600)
+        self.assertAlmostEqual(of.lost_s, 698.5, places=4)
+        of = outcome(LADDER[0], (700, "everything", 0), (810, "storage", 0), every=600)
+        self.assertAlmostEqual(of.lost_s, 98.5, places=4)
 
     def test_chain(self) -> None:
         self.takes(1.5 * GOAL + 0.5, CHAIN, (100, "server", 2))
         self.takes(1.5 * GOAL + 1.0, CHAIN, (100, "server", 2), (105, "server", 1))
         # the second replica before the first is back: a worker's weights, once the first is there
-        self.takes(1.5 * GOAL + 0.5 + 9, CHAIN, (100, "server", 2), (105, "server", 2, 1))
-        self.takes(1.5 * GOAL + 0.5 + 9 + 2.5, CHAIN, (100, "server", 2), (105, "server", 2, 1), (116.5, "server", 2, 0))
+        self.takes(1.5 * GOAL + 0.5 + 13, CHAIN, (100, "server", 2), (105, "server", 2, 1))
+        self.takes(1.5 * GOAL + 0.5 + 13 + 5, CHAIN, (100, "server", 2), (105, "server", 2, 1), (116.5, "server", 2, 0))
         self.takes(1.5 * GOAL + 0.5, CHAIN, (100, "server", 2), (105, "server", 2))  # it was away already
         self.takes(2.0 * GOAL + 1.0, CHAIN_3, (100, "server", 2), (105, "server", 2, 2))
         self.takes(1.5 * GOAL + 0.5 * 0.2, CHAIN_GO, (100, "server", 2))
@@ -95,6 +103,13 @@ class Arithmetic(unittest.TestCase):
         self.takes(1.5 * GOAL + 5 + 95 / 4, CHAIN, (100, "host", 3))
         self.takes(GOAL + 104, MIRROR, (100, "host", 3))
         self.takes(1.5 * GOAL + 5 + 145 / 4, CHAIN, (100, "host", 3), (150, "host", 3))  # away twice is lost once
+
+    def test_a_shard_that_nobody_has(self) -> None:
+        """The only worker and one of four shards: a quarter begins anew, and costs a quarter of what all would"""
+        of = outcome(MIRROR, (100, "host", 0), job=replace(JOB, workers=1))
+        self.assertAlmostEqual(of.lost_s, 25, places=4)
+        of = outcome(NONE, (100, "host", 0), job=replace(JOB, workers=1))  # all begin anew with it
+        self.assertAlmostEqual(of.lost_s, 100, places=4)
 
     def test_last_mirror(self) -> None:
         """A host with the only worker and the only server has all there is"""
@@ -120,10 +135,13 @@ class Arithmetic(unittest.TestCase):
         self.assertTrue(of.arrived)
 
     def test_everything(self) -> None:
-        of = self.takes(100 + 101 + 1.5 * GOAL, CHAIN, (100, "everything", 0))
+        of = self.takes(100 + 105 + 1.5 * GOAL, CHAIN, (100, "everything", 0))
         self.assertAlmostEqual(of.lost_s, 100 / 1.5)
         of = self.takes(700 + 101 + 3 + 400, LADDER[0], (700, "everything", 0), every=600)
         self.assertAlmostEqual(of.lost_s, 98.5, places=4)
+        of = outcome(PRIORITY, (700, "everything", 0), every=600)  # two fifths of what came since is not in its blocks
+        self.assertAlmostEqual(of.lost_s, 0.4 * 98.5, places=4)
+        self.assertAlmostEqual(live.predict(CHAIN, KNOWN, 2, 30.0, [Failure(20.0, "everything", 0)]), 30 - 20 - live.DOWN_S - 5)
 
     def test_limit(self) -> None:
         of = outcome(MIRROR, (100, "server", 0), limit=500)
@@ -184,14 +202,33 @@ class Live(unittest.TestCase):
             last: dict[tuple[str, int], float] = {}
             for one in losses:
                 self.assertGreaterEqual(one.at, 1.0)
-                self.assertGreaterEqual(one.at - last.get((one.kind, one.index), -10.0), live.DOWN_S + live.GAP_S - 0.01)
-                last[one.kind, one.index] = one.at
+                for what in live.touched(one, 2):
+                    self.assertGreaterEqual(one.at - last.get(what, -10.0), live.DOWN_S + live.GAP_S - 0.01)
+                    last[what] = one.at
+            for at in range(0, len(losses) - 4, 5):
+                self.assertEqual(sorted(one.kind for one in losses[at:at + 5]), sorted(live.LOST))
 
     def test_words(self) -> None:
-        self.assertEqual(live.target(CHAIN, Failure(1, "worker", 1), random.Random(1)), "worker1")
-        self.assertEqual(live.target(MIRROR, Failure(1, "server", 1), random.Random(1)), "server1")
-        self.assertEqual({live.target(CHAIN, Failure(1, "server", 0), random.Random(seed)) for seed in range(9)},
+        self.assertEqual(live.targets(CHAIN, Failure(1, "worker", 1), 2, random.Random(1)), ["worker1"])
+        self.assertEqual(live.targets(MIRROR, Failure(1, "server", 1), 2, random.Random(1)), ["server1"])
+        self.assertEqual({*sum((live.targets(CHAIN, Failure(1, "server", 0), 2, random.Random(seed)) for seed in range(9)), [])},
                          {"head0", "tail0"})
+        self.assertEqual(live.targets(MIRROR, Failure(1, "host", 1), 2, random.Random(1)), ["worker1", "server1"])
+        self.assertEqual(live.targets(CHAIN, Failure(1, "host", 0), 2, random.Random(1)), ["worker0", "head0", "tail1"])
+        self.assertEqual(live.targets(CHAIN, Failure(1, "host", 1), 2, random.Random(1)), ["worker1", "head1", "tail0"])
+        self.assertEqual(live.targets(CHAIN, Failure(1, "storage", 0), 2, random.Random(1)), [])
+        self.assertEqual(live.targets(CHAIN_3, Failure(1, "everything", 0), 1, random.Random(1)),
+                         ["worker0", "worker1", "head0", "middle0", "tail0"])
+        self.assertIn("--durability=checkpoint", live.words(FULL, "f"))
+        self.assertNotIn("--durability=checkpoint", live.words(LADDER[1], "f"))
+        self.assertTrue(any(one.startswith("--checkpoint=") for one in live.words(LADDER[1], "f")))
+
+    def test_wipe(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "one.olc").touch()
+            live.wipe(folder)
+            self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
+            live.wipe(f"{folder}/none")  # nothing was saved yet
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ LADDER_NAME = "ladder"
 
 # What --preset short --live --seed 501 measured, but for `stall` (an assumption: so much of the rate a checkpoint takes
 # while it is written) and `lease_s` (the product's default). The first and the third were too short to be told by a loss.
-CONSTANTS = Constants(failover_s=0.0, lease_s=5.0, restore_s=0.0, stall=0.1,
+CONSTANTS = Constants(failover_s=0.0, lease_s=5.0, found_s=5.0, restore_s=0.0, stall=0.1,
                       efficiency=((0.0, 1.0), (0.25, 0.88), (0.5, 0.78), (1.0, 0.49)), rework=((0.0, 0.0), (0.25, 0.17), (0.5, 0.29), (1.0, 0.61)))
 
 

@@ -89,6 +89,7 @@ class Constants:
     """What was measured: tools/README.md has where"""
     failover_s: float  # a replica's process dies, until pushes are committed again
     lease_s: float  # the same of a host, whose connections say nothing
+    found_s: float  # no replica of a chain is left: its first process is there again, until it founds another one
     restore_s: float  # a process is there again, until it serves; without the transfer of its state
     stall: float  # share of the rate that a checkpoint takes while it is written
     efficiency: tuple[tuple[float, float], ...]  # of workers that go on: (part of the weights that is away, share)
@@ -181,6 +182,7 @@ class Course:
         self.workers: dict[int, float] = {}  # when it is back
         self.lost: dict[tuple[int, int], float] = {}  # shard and replica: when it is whole again
         self.saved = 0.0  # progress that storage has
+        self.read_until = 0.0  # what is lost has to come from storage, and is not there before
         self.writing: tuple[float, float] | None = None  # progress that is being saved, when it is
         self.save_at = every_s  # progress at which the next checkpoint begins
         self.overhead = 1.0 + (method.replicas - 1) * job.hop_s / job.step
@@ -238,6 +240,10 @@ class Course:
     def wait(self, seconds: float) -> None:
         self.wait_until = max(self.wait_until, self.of.time_s + seconds)
 
+    def read(self, seconds: float) -> None:
+        self.wait(seconds)
+        self.read_until = self.wait_until
+
     def go_back(self, to: float) -> None:
         """What is being saved of progress that is thrown away is thrown away as well"""
         to = max(0.0, min(to, self.of.useful_s))
@@ -249,10 +255,24 @@ class Course:
         if not self.writing:
             self.save_at = min(self.save_at, to + self.every_s)
 
+    def restore_s(self) -> float:
+        """A chain's leases run out before it is founded anew"""
+        return self.constants.restore_s + (self.constants.found_s if self.method.replicas > 1 else 0.0)
+
+    def restored(self, share: float) -> float:
+        """Progress, where this share of the weights is that of a running checkpoint"""
+        return self.of.useful_s - between(self.constants.rework, share) * (self.of.useful_s - self.saved)
+
+    def begun_anew(self, share: float) -> float:
+        """Progress, where this share of the weights begins anew and the others stay. All of them lose all progress; a
+        share loses the part of it that the same share of a running checkpoint loses of what all of that does"""
+        of_all = between(self.constants.rework, 1.0)
+        return self.of.useful_s * (1 - (between(self.constants.rework, share) / of_all if of_all > 0 else 1.0))
+
     def shard_lost(self, shard: int, back: float) -> None:
         """None of its replicas is left; the first process is there again after `back`"""
         method, job = self.method, self.job
-        back += self.constants.restore_s
+        back += self.restore_s()
         if method.mirror and len(self.workers) < job.workers:
             back += job.transfer_s
             if method.goes_on:
@@ -261,18 +281,21 @@ class Course:
             else:
                 self.wait(back)
         elif method.saved == "priority":
-            self.go_back(self.of.useful_s - between(self.constants.rework, 1 / job.servers) * (self.of.useful_s - self.saved))
-            self.wait(back + job.save_s / job.servers)
+            self.go_back(self.restored(1 / job.servers))
+            self.read(back + job.save_s / job.servers)
+        elif method.mirror and not method.saved:
+            self.go_back(self.begun_anew(1 / job.servers))
+            self.read(back)
         else:
             self.go_back(self.saved)
-            self.wait(back + (job.save_s if method.saved else 0.0))
+            self.read(back + (job.save_s if method.saved else 0.0))
 
     def all_lost(self) -> None:
         for table in (self.workers, self.away, self.lost):
             table.clear()
         self.writing = None
-        self.go_back(self.saved)
-        self.wait(self.job.host_down + self.constants.restore_s + (self.job.save_s if self.method.saved else 0.0))
+        self.go_back(self.restored(1.0) if self.method.saved == "priority" else self.saved)
+        self.read(self.job.host_down + self.restore_s() + (self.job.save_s if self.method.saved else 0.0))
 
     def server_lost(self, shard: int, replica: int, host: bool) -> None:
         """A process that is away already cannot be lost again; the host that it is to be on can"""
@@ -314,9 +337,11 @@ class Course:
             self.host_lost(failure.index)
         elif failure.kind == "everything":
             self.all_lost()
-        elif self.every_s < math.inf:  # storage: what it had, and what it was being given
+        elif self.every_s < math.inf:  # storage: what it had, and what it was being given; the next one when it is due
+            self.save_at += self.every_s if self.writing else 0.0
             self.saved, self.writing = 0.0, None
-            self.save_at = self.of.useful_s  # the next one begins at once
+            if self.of.time_s < self.read_until:
+                self.go_back(0.0)
 
 
 def course(job: Job, method: Method, constants: Constants, every_s: float, losses: Iterable[Failure],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Claims of this project, judged by fixed criteria. They were fixed before the seeds that judge were run. M1 to M4 are
-about what the model says, M5 and M6 about what real processes do."""
+about what the model says, M5 to M7 about what real processes do."""
 from ..claims import TRIALS_MIN, Claim, judge_all
 from ..stats import moments, student
 from .data import HALF, LADDER, LONG_S, Study
@@ -10,6 +10,12 @@ CHAIN_MIN, STATELESS_MIN, STATELESS_PART = 0.99, 0.97, 0.25  # M1, M2
 WITHIN = 0.002  # M3: noise
 FORMULA_MOST = 1.1  # M4
 LIVE_WITHIN, LIVE_SEEDS_MIN = 0.04, 2  # M5
+RUNGS = {"ladder-1": ("checkpoint", "priority", "mirror", "stateless")}  # M7: and what each is to be at or above
+RUNGS["ladder-2"] = (*RUNGS["ladder-1"], "chain-2", "chain-2-continue")
+RUNGS["ladder-3"] = (*RUNGS["ladder-2"], "chain-3")
+RUNG_WITHIN = 0.02  # noise of one live run
+ORDER = (("checkpoint", "priority"), ("mirror", "stateless"), ("stateless", "ladder-1"), ("chain-2-continue", "ladder-2"),
+         ("chain-3", "ladder-3"))  # M6
 SINGLE = ("none", "checkpoint-stop", "checkpoint", "priority", "mirror", "stateless", "chain-2", "chain-3",
           "chain-2-continue")
 CHAINS = ("chain-2", "chain-3", "chain-2-continue")
@@ -90,10 +96,20 @@ def judge_order(study: Study, claim: Claim) -> None:
         return
     mean = {name: moments(row.live for row in study.live.of(name)).mean for name in study.live.methods}
     claim.add("; ".join(f"{name} {ratio:.3f}" for name, ratio in mean.items()))
-    best = min(mean["chain-2"], mean["chain-3"], mean["chain-2-continue"])
     if claim.enough(min(len(study.live.of(name)) for name in mean), "live seeds", LIVE_SEEDS_MIN):
-        claim.decide(mean["checkpoint"] < mean["priority"] and mean["priority"] < best and
-                     mean["mirror"] < mean["stateless"] < best)
+        claim.decide(all(mean[less] < mean[more] for less, more in ORDER))
+
+
+def judge_rungs(study: Study, claim: Claim) -> None:
+    if study.live is None:
+        claim.cannot("no real process was started: --live")
+        return
+    mean = {name: moments(row.live for row in study.live.of(name)).mean for name in study.live.methods}
+    for rung, others in RUNGS.items():
+        best = max(others, key=mean.__getitem__)
+        claim.add(f"{rung} {mean[rung]:.3f}, {best} {mean[best]:.3f}")
+    if claim.enough(min(len(study.live.of(rung)) for rung in RUNGS), "live seeds", LIVE_SEEDS_MIN):
+        claim.decide(all(mean[rung] >= mean[name] - RUNG_WITHIN for rung, others in RUNGS.items() for name in others))
 
 
 CLAIMS = (
@@ -108,8 +124,11 @@ CLAIMS = (
      judge_formula),
     ("M5", "real processes have the ratio that the model says for the same losses",
      f"mean distance of live and model <= {LIVE_WITHIN}, each method", judge_live),
-    ("M6", "live: checkpoint < priority < chains; mirror < stateless < chains", "means in that order, the same schedules",
-     judge_order),
+    ("M6", "live: what is gained by blocks, by going on, and by checkpoints beside replicas and mirrors",
+     f"means of the same schedules: {', '.join(f'{less} < {more}' for less, more in ORDER)}", judge_order),
+    ("M7", "live: with a ladder at or above every single strategy of as many replicas",
+     f"mean of each ladder >= that of each strategy with as many replicas or fewer - {RUNG_WITHIN}, the same schedules",
+     judge_rungs),
 )
 
 

@@ -72,7 +72,7 @@ def constants_text(c: dict[str, Any]) -> str:
     def points(name: str) -> str:
         return ", ".join(f"{share:.2f} (1/{1 / part:.0f})" for part, share in c[name] if part > 0)
 
-    return (f"A failover takes {c['failover_s']:.2f} s, of a host {c['lease_s']:g} s; a server that is there again serves "
+    return (f"A failover takes {c['failover_s']:.2f} s, of a host {c['lease_s']:g} s; a chain that has lost all replicas is founded {c['found_s']:g} s after one is there again; a server that is there again serves "
             f"after {c['restore_s']:.2f} s and what its state takes. Workers that go on without a part of the weights make "
             f"so much of their progress: {points('efficiency')}. Where that part is lost, priority checkpoints throw away "
             f"so much of what full ones do: {points('rework')}. A checkpoint that is written takes {100 * c['stall']:g} % "

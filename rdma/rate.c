@@ -12,18 +12,21 @@
 
 uint64_t ol_xport_rate_due_ns(const struct ol_xport_rate *rate)
 {
-	return rate->untold != 0 ? rate->since_ns + OL_XPORT_RATE_NS : 0;
+	return rate->untold != 0 ? rate->since_ns + (OL_XPORT_RATE_NS << rate->doublings) : 0;
 }
 
 void ol_xport_rate_tick(const struct ol_xport_opts *opts, struct ol_xport_rate *rate,
 			uint64_t now_ns)
 {
 	/* a caller's time may be older than the window: it read the clock before a line came */
-	if (rate->told == 0 || now_ns < rate->since_ns + OL_XPORT_RATE_NS)
+	if (rate->told == 0 || now_ns < rate->since_ns + (OL_XPORT_RATE_NS << rate->doublings))
 		return;
 	rate->told = 0;
-	if (rate->untold == 0)
+	if (rate->untold == 0) {
+		rate->doublings = 0;
 		return;
+	}
+	rate->doublings += rate->doublings < OL_XPORT_RATE_DOUBLINGS;
 	ol_xport_log(opts, rate->level, "%llu more of these in %.1f s: %s",
 		     (unsigned long long)rate->untold, (double)(now_ns - rate->since_ns) / 1e9,
 		     rate->like);
@@ -48,7 +51,11 @@ void ol_xport_log_rated(const struct ol_xport_opts *opts, struct ol_xport_rate *
 		snprintf(rate->like, sizeof(rate->like), "%.*s", (int)sizeof(rate->like) - 1, text);
 		return;
 	}
-	if (limited && rate->told++ == 0)
+	if (limited && rate->told++ == 0) {
+		/* after a calm as long as the window before it is short again */
+		if (now_ns > rate->since_ns + (2 * OL_XPORT_RATE_NS << rate->doublings))
+			rate->doublings = 0;
 		rate->since_ns = now_ns;
+	}
 	ol_xport_log(opts, level, "%s", text);
 }

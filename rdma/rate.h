@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * rate.h -- diagnostics of a transport that a peer can cause as often as it likes, at most some a second
+ * rate.h -- diagnostics of a transport that a peer can cause as often as it likes, at most some a second, and fewer as
+ * it goes on
  *
- * A window begins with the first line. It lasts for a second. In a window two lines are handed to
- * the opener's log; the others are counted, and one line tells their number when it is over. Levels
- * info and debug are not limited: who asks for those wants each line.
+ * A window begins with the first line. In a window two lines are handed to the opener's log; the
+ * others are counted, and one line tells their number when it is over. It lasts for a second; after one
+ * that left lines out the next lasts twice as long, up to about a minute. Levels info and debug are not
+ * limited: who asks for those wants each line.
  */
 #ifndef OL_RDMA_RATE_H
 #define OL_RDMA_RATE_H
@@ -15,7 +17,8 @@
 #include "rdma/transport.h"
 
 enum {
-	OL_XPORT_RATE_LINES = 2, /* of a window */
+	OL_XPORT_RATE_LINES = 2, /* of a window … */
+	OL_XPORT_RATE_DOUBLINGS = 6, /* … and how often it becomes twice as long */
 	OL_XPORT_RATE_LIKE_MAX = 200, /* bytes of the line that stands for those left out */
 };
 
@@ -26,6 +29,7 @@ struct ol_xport_rate {
 	uint32_t told; /* lines of this window that were handed on */
 	uint64_t untold; /* lines of this window that were not */
 	uint64_t since_ns; /* the window began; told is 0: there is none */
+	uint32_t doublings; /* of its length: windows before it left lines out */
 	enum ol_xport_log_level level; /* of the first line that was left out */
 	char like[OL_XPORT_RATE_LIKE_MAX]; /* its text, to say what the others are like */
 };

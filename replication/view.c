@@ -90,6 +90,16 @@ static bool ranks_before(const struct ol_member *a, const struct ol_member *b)
 	return a->rank != b->rank ? a->rank < b->rank : a->id < b->id;
 }
 
+/* Of those who may begin a history, which could lose less */
+static bool founds_before(const struct ol_member *a, const struct ol_member *b)
+{
+	if (a->saved_epoch != b->saved_epoch)
+		return a->saved_epoch > b->saved_epoch;
+	if (a->saved_version != b->saved_version)
+		return a->saved_version > b->saved_version;
+	return ranks_before(a, b);
+}
+
 static bool same_job(const struct ol_member *a, const struct ol_member *b)
 {
 	return a->job == b->job && ol_member_meets(a, b);
@@ -114,9 +124,9 @@ static bool same_job_as_all(const struct ol_member *member, const struct ol_view
 	return true;
 }
 
-/* lowest_spare -- lowest live member of the view's job that is not in `next`; NULL: none */
-static const struct ol_member *lowest_spare(const struct ol_view *view, const struct ol_view *next,
-					    const struct ol_member *alive, uint32_t alive_count)
+/* spare_find -- live member of the view's job that is not in `next`: who is to join it, or to found it; NULL: none */
+static const struct ol_member *spare_find(const struct ol_view *view, const struct ol_view *next,
+					  const struct ol_member *alive, uint32_t alive_count)
 {
 	const struct ol_member *best = NULL;
 
@@ -125,7 +135,8 @@ static const struct ol_member *lowest_spare(const struct ol_view *view, const st
 		    (next->count == 0 ? !same_job(&alive[i], &view->replicas[0])
 				      : !same_job_as_all(&alive[i], next)))
 			continue;
-		if (best == NULL || ranks_before(&alive[i], best))
+		if (best == NULL || (next->count == 0 ? founds_before(&alive[i], best)
+						      : ranks_before(&alive[i], best)))
 			best = &alive[i];
 	}
 	return best;
@@ -155,7 +166,7 @@ static bool found_first(const struct ol_member *alive, uint32_t alive_count,
 		if (alive[i].id == 0 ||
 		    same_job_count(&alive[i], alive, alive_count) < rule->wanted)
 			continue;
-		if (best == NULL || ranks_before(&alive[i], best))
+		if (best == NULL || founds_before(&alive[i], best))
 			best = &alive[i];
 	}
 	if (best == NULL)
@@ -180,7 +191,7 @@ static bool found_again(const struct ol_view *view, const struct ol_member *aliv
 
 	next->count = 0;
 	next->joining = 0;
-	founder = lowest_spare(view, next, alive, alive_count);
+	founder = spare_find(view, next, alive, alive_count);
 	if (founder == NULL)
 		return false;
 	if (next->epoch < rule->first)
@@ -234,7 +245,7 @@ bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uin
 		}
 	}
 	if (joining == NULL && next.count < next.wanted) {
-		joining = lowest_spare(view, &next, alive, alive_count);
+		joining = spare_find(view, &next, alive, alive_count);
 		changed = changed || joining != NULL;
 	}
 	if (joining != NULL) {
@@ -328,9 +339,10 @@ static size_t line_encode(const char *mark, const struct ol_member *member, char
 {
 	return (size_t)snprintf(text, text_bytes,
 				"%s %016" PRIx64 " %016" PRIx64 " %" PRIu32 " %" PRIu32 " %" PRIu32
-				" %.*s\n",
+				" %" PRIu32 " %" PRIu64 " %.*s\n",
 				mark, member->id, member->job, member->proto, member->oldest,
-				member->rank, OL_ENDPOINT_MAX - 1, member->addr);
+				member->rank, member->saved_epoch, member->saved_version,
+				OL_ENDPOINT_MAX - 1, member->addr);
 }
 
 size_t ol_member_encode(const struct ol_member *member, char text[OL_MEMBER_TEXT_MAX])
@@ -426,18 +438,21 @@ static bool name_take(struct rest *rest, const char *name, uint64_t *ret_value)
 /* member_take -- read a member: the rest of a line after its first word */
 static bool member_take(struct rest *rest, struct ol_member *member)
 {
-	uint64_t proto, oldest, rank;
+	uint64_t proto, oldest, rank, epoch;
 
 	if (!number_take(rest, ' ', 16, UINT64_MAX, &member->id) ||
 	    !number_take(rest, ' ', 16, UINT64_MAX, &member->job) ||
 	    !number_take(rest, ' ', 10, UINT32_MAX, &proto) ||
 	    !number_take(rest, ' ', 10, UINT32_MAX, &oldest) ||
 	    !number_take(rest, ' ', 10, UINT32_MAX, &rank) ||
+	    !number_take(rest, ' ', 10, UINT32_MAX, &epoch) ||
+	    !number_take(rest, ' ', 10, UINT64_MAX, &member->saved_version) ||
 	    !word_take(rest, '\n', member->addr, sizeof(member->addr)))
 		return false;
 	member->proto = (uint32_t)proto;
 	member->oldest = (uint32_t)oldest;
 	member->rank = (uint32_t)rank;
+	member->saved_epoch = (uint32_t)epoch;
 	for (const char *c = member->addr; *c != '\0'; c++) {
 		if ((unsigned char)*c <= ' ' || *c == 0x7f)
 			return false;

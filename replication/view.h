@@ -33,6 +33,9 @@ struct ol_member {
 	uint32_t proto; /* of the wire, the newest that it speaks */
 	uint32_t oldest; /* … and the oldest */
 	uint32_t rank; /* of the waiting members, the one with the lowest joins first */
+	uint32_t
+		saved_epoch; /* of the newest checkpoint that it would begin a history with; 0: it has none … */
+	uint64_t saved_version; /* … and its version */
 	char addr[OL_ENDPOINT_MAX]; /* where it listens: no blanks, no control characters */
 };
 
@@ -118,9 +121,10 @@ struct ol_view_rule {
  * every committed entry, and no entry is committed without it any more; else 0. Only the tail
  * knows this.
  *
- *  1. No view yet: when `wanted` members are alive, the one with the lowest (rank, id) founds it.
+ *  1. No view yet: when `wanted` members are alive, the one with the newest checkpoint founds it, of
+ *     several such (or where there is none) the one with the lowest (rank, id).
  *  2. Full replicas that are not alive leave, but never the last one: if none is alive, the view
- *     stays, or is founded anew by the lowest that is alive (rule->refound).
+ *     stays, or is founded anew by a member that is alive, chosen in the same way (rule->refound).
  *  3. A joining replica that is not alive leaves; one that has caught up becomes the tail.
  *  4. While the chain has fewer than `wanted` and none is joining, the lowest member that is alive
  *     and not in the view joins.

@@ -15,14 +15,26 @@
 void ol_log_rate_tick(struct ol_log_rate *rate, uint64_t now_ns)
 {
 	/* a caller's time may be older than the window: it read the clock before a line came */
-	if (rate->told == 0 || now_ns < rate->since_ns + OL_LOG_RATE_MS * OL_NS_PER_MS)
+	if (rate->told == 0 ||
+	    now_ns < rate->since_ns + (OL_LOG_RATE_MS * OL_NS_PER_MS << rate->doublings))
 		return;
 	rate->told = 0;
-	if (rate->untold == 0)
+	if (rate->untold == 0) {
+		rate->doublings = 0;
 		return;
+	}
+	rate->doublings += rate->doublings < OL_LOG_RATE_DOUBLINGS;
 	ol_log(rate->level, "%llu more of these in %.1f s: %s", (unsigned long long)rate->untold,
 	       (double)(now_ns - rate->since_ns) / 1e9, rate->like);
 	rate->untold = 0;
+}
+
+/* After a calm as long as the window before it is short again */
+static void window_begin(struct ol_log_rate *rate, uint64_t now_ns)
+{
+	if (now_ns > rate->since_ns + (2 * OL_LOG_RATE_MS * OL_NS_PER_MS << rate->doublings))
+		rate->doublings = 0;
+	rate->since_ns = now_ns;
 }
 
 void ol_log_rated(struct ol_log_rate *rate, uint64_t now_ns, enum ol_log_level level,
@@ -48,6 +60,6 @@ void ol_log_rated(struct ol_log_rate *rate, uint64_t now_ns, enum ol_log_level l
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	if (level < OL_LOG_DEBUG && rate->told++ == 0)
-		rate->since_ns = now_ns;
+		window_begin(rate, now_ns);
 	ol_log(level, "%s", text);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * log_rate.h -- log lines that a peer can cause as often as it likes, at most some a second
+ * log_rate.h -- log lines that a peer can cause as often as it likes, at most some a second, and fewer as it goes on
  *
- * A window begins with the first line. It lasts for a second. In a window the first lines_max lines
- * are written; the others are counted, and one line tells their number when the window is over. A
- * line of level debug is not limited: who asks for those wants each of them.
+ * A window begins with the first line. In a window the first lines_max lines are written; the others
+ * are counted, and one line tells their number when the window is over. It lasts for a second; after
+ * one that left lines out the next lasts twice as long, up to about a minute. A line of level debug is
+ * not limited: who asks for those wants each of them.
  */
 #ifndef OL_BASE_LOG_RATE_H
 #define OL_BASE_LOG_RATE_H
@@ -15,7 +16,8 @@
 #include "base/log.h"
 
 enum {
-	OL_LOG_RATE_MS = 1000, /* a window */
+	OL_LOG_RATE_MS = 1000, /* a window … */
+	OL_LOG_RATE_DOUBLINGS = 6, /* … and how often it becomes twice as long */
 	OL_LOG_RATE_STRANGER = 2, /* lines of a window, where anybody can cause them */
 	OL_LOG_RATE_MEMBER = 16, /* where it takes the job key; each line names another peer */
 	OL_LOG_RATE_LIKE_MAX = 200, /* bytes of the line that stands for those left out */
@@ -27,6 +29,7 @@ struct ol_log_rate {
 	uint32_t told; /* lines of this window that were written */
 	uint64_t untold; /* lines of this window that were not */
 	uint64_t since_ns; /* the window began; told is 0: there is none */
+	uint32_t doublings; /* of its length: windows before it left lines out */
 	enum ol_log_level level; /* of the first line that was left out */
 	char like[OL_LOG_RATE_LIKE_MAX]; /* its text, to say what the others are like */
 };

@@ -39,7 +39,8 @@ struct ol_ckpt_backend {
 									      before */
 	int (*write_at)(int file, const void *bytes, size_t count, uint64_t off); /* all */
 	int (*reserve)(int file, uint64_t bytes); /* room for so many: no later write lacks it */
-	bool (*has_name)(int file); /* it was not removed, or replaced by another */
+	bool (*is_there)(int file, uint64_t bytes); /* so many of them; it was not cut, removed, or
+						       replaced by another */
 	int (*sync_data)(int file); /* of a file whose places and length stay */
 
 	/* Either */

@@ -36,13 +36,14 @@ struct ol_ckpt_meta {
 	uint64_t job_id;
 	uint64_t version;
 	uint32_t epoch;
-	/* What mirrors call the history that the content is of (struct ol_vouched), and its epoch; 0: not said,
-	 * as by a running checkpoint, whose blocks are of several versions */
+	/* What mirrors call the history that the content is of (struct ol_vouched), and its epoch; 0: not said */
 	uint64_t history;
 	uint32_t founded;
 	uint32_t optimizer; /* enum ol_optimizer */
 	bool nonfinite; /* reading: the job allows values that are not finite */
 	const char *tensors; /* reading: the job's table of tensors; NULL: it has none */
+	/* reading a running one: where to say which version each block is of; NULL: nobody asks */
+	uint64_t *block_versions;
 	const struct ol_ckpt_owner *owner; /* a writer's own; NULL: no other process writes */
 };
 
@@ -78,6 +79,13 @@ int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *conten
  * into meta. False: there is none, or the folder cannot be read */
 bool ol_ckpt_newest(const char *dir, struct ol_ckpt_meta *meta);
 
+/* ol_ckpt_is_there -- dir has any checkpoint of meta's shard and job, full or running, by its name */
+bool ol_ckpt_is_there(const char *dir, const struct ol_ckpt_meta *meta);
+
+/* ol_ckpt_newest_sound -- as ol_ckpt_newest(), of those whose header is whole and of meta's geometry, job and optimizer, and
+ * whose version is not above `newest` (0: any). What lies behind the header is not read */
+bool ol_ckpt_newest_sound(const char *dir, uint64_t newest, struct ol_ckpt_meta *meta);
+
 /*
  * ol_ckpt_tensors_bytes -- the room for a table of tensors in the newest checkpoint of meta's shard and
  * job whose header is whole, a full one before running ones; 0: there is none
@@ -99,7 +107,8 @@ int ol_ckpt_read_until(const char *dir, uint64_t newest, struct ol_ckpt_meta *me
  * So a block may lack updates that the table has, but never has one that the table lacks. With
  * `extrapolate_by` above 0 its weights, z, go on to z + h (z - z'), z' being its older copy, if that is whole, and
  * h (version of the table - of z) / (of z - of z'), at most `extrapolate_by`, which is at most 1. A file
- * that is too damaged for that is not used. meta, content and logging as in ol_ckpt_read_newest(),
+ * that is too damaged for that is not used. meta->block_versions, on success only: of what a block has, or
+ * went on from. meta, content and logging as in ol_ckpt_read_newest(),
  * which reports errors of the folder itself. blocks: those it was written with.
  *
  * Errors: as ol_ckpt_read_newest(); -ENOENT also if it is not newer
@@ -107,6 +116,23 @@ int ol_ckpt_read_until(const char *dir, uint64_t newest, struct ol_ckpt_meta *me
 int ol_ckpt_read_running(const char *dir, const struct ol_ckpt_blocks *blocks,
 			 const struct ol_ckpt_meta *floor, double extrapolate_by,
 			 struct ol_ckpt_meta *meta, void *content);
+
+/*
+ * ol_ckpt_blocks_behind -- how many versions the blocks lack of `newest`, the mean over their floats, if none
+ * were older than `least`
+ */
+double ol_ckpt_blocks_behind(const struct ol_ckpt_blocks *blocks, const uint64_t *block_versions,
+			     uint64_t least, uint64_t newest);
+
+/*
+ * ol_ckpt_blocks_renew -- the blocks of `content` that are older than `version` become those of `from`, which is of that
+ * version: block_versions says so then
+ *
+ * with_state: with their optimizer state, which else stays as old as it was. Returns how many they are.
+ */
+uint32_t ol_ckpt_blocks_renew(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
+			      uint64_t *block_versions, const void *from, uint64_t version,
+			      bool with_state, void *content);
 
 /*
  * Choose the blocks that a running checkpoint saves next. distance: how far each has moved since it

@@ -83,18 +83,27 @@ void ol_deltas_apply(const struct ol_geometry *geo, const struct ol_ckpt_blocks 
 		     uint32_t index, const uint8_t *coded, uint64_t floats, uint64_t at,
 		     uint8_t *content);
 
+/* What a file was found to have */
+struct ol_deltas_found {
+	uint64_t version; /* of its newest segment that is whole */
+	uint32_t moved; /* blocks that went on */
+	uint32_t
+		damaged; /* segments that were whole once: more than the one that a death tears … */
+	uint32_t older; /* … and blocks of which a later state than the one found was saved */
+};
+
 /*
  * ol_deltas_load -- put together what a file of deltas has, whose header is checked
  *
  * Of each block all that whole segments say, from the last that has it in full up to the newest, or to the
- * first that is missing between them. content: header's content_bytes, zeros. extrapolate: as
- * ol_running_go_on() has it. ret_moved: blocks that went on.
+ * first that is missing between them. content: header's content_bytes, zeros. versions: of each block, of what was found of
+ * it. extrapolate: as ol_running_go_on() has it.
  *
  * Errors: OL_E_NO_CHECKPOINT, -ENOMEM, those of reading, with why
  */
 int ol_deltas_load(const struct ol_ckpt_file *file, const struct ol_ckpt_header *header,
 		   const struct ol_ckpt_blocks *blocks, double extrapolate, uint8_t *content,
-		   uint64_t *ret_version, uint32_t *ret_moved, char *why);
+		   uint64_t *ret_versions, struct ol_deltas_found *ret_found, char *why);
 
 /* The writer's half: what the next segment has. For one thread. */
 struct ol_deltas;

@@ -33,6 +33,7 @@ struct loading {
 	uint64_t *turns; /* owned; of the slots' heads that are whole, ascending */
 	uint32_t turn_count;
 	struct piece *pieces; /* owned; of each block */
+	struct ol_deltas_found found;
 };
 
 static void loading_fini(struct loading *loading)
@@ -217,31 +218,45 @@ static int turns_find(struct loading *loading, char *why)
 	return 0;
 }
 
-/* Drop the turns behind the newest one that is whole: they were torn */
+/* Drop the turns behind the newest one that is whole: one may be torn */
 static int newest_find(struct loading *loading, char *why)
 {
+	const uint32_t heads = loading->turn_count;
 	struct ol_segment_head head;
 	uint64_t floats;
+	int rc = 0;
 
 	for (; loading->turn_count > 0; loading->turn_count--) {
-		int rc = segment_read(loading, loading->turns[loading->turn_count - 1], &head,
-				      &floats, why);
-
+		rc = segment_read(loading, loading->turns[loading->turn_count - 1], &head, &floats,
+				  why);
 		if (rc != OL_E_NO_CHECKPOINT)
-			return rc;
+			break;
+		rc = 0;
 	}
-	return 0;
+	if (heads > loading->turn_count + 1)
+		loading->found.damaged = heads - loading->turn_count - 1;
+	return rc;
 }
 
-static int segments_apply(struct loading *loading, uint64_t *ret_version, char *why)
+/* Turns from..to are not whole, which come before `newest`. In the slot of one of them the turn behind the newest may
+ * have been torn */
+static void damage_note(struct loading *loading, uint64_t from, uint64_t to, uint64_t newest)
 {
+	for (uint64_t turn = from; turn < to; turn++)
+		loading->found.damaged += turn == 0 || turn + loading->header->slots != newest + 1;
+}
+
+static int segments_apply(struct loading *loading, char *why)
+{
+	const uint32_t slots = loading->header->slots;
 	const uint64_t newest =
 		loading->turn_count > 0 ? loading->turns[loading->turn_count - 1] : 0;
+	const uint64_t first = newest <= slots ? 0 : newest + 1 - slots;
 	uint64_t last = UINT64_MAX, floats = 0; /* turn before; none */
 	struct ol_segment_head head;
 
 	/* turn 0, unless its blocks all came again since: the slots have been gone through once */
-	for (uint32_t i = newest <= loading->header->slots ? 0 : 1; i <= loading->turn_count; i++) {
+	for (uint32_t i = newest <= slots ? 0 : 1; i <= loading->turn_count; i++) {
 		const uint64_t turn = i == 0 ? 0 : loading->turns[i - 1];
 		int rc = segment_read(loading, turn, &head, &floats, why);
 
@@ -249,8 +264,9 @@ static int segments_apply(struct loading *loading, uint64_t *ret_version, char *
 			continue;
 		if (rc != 0)
 			return rc;
+		damage_note(loading, last == UINT64_MAX ? first : last + 1, turn, newest);
 		segment_apply(loading, &head, floats, turn != last + 1);
-		*ret_version = head.version;
+		loading->found.version = head.version;
 		last = turn;
 	}
 	if (last == UINT64_MAX)
@@ -261,13 +277,17 @@ static int segments_apply(struct loading *loading, uint64_t *ret_version, char *
 					      "block %" PRIu32 " of %" PRIu32
 					      ": no segment that has it in full is whole",
 					      i, loading->blocks->count);
+		loading->found.older += !loading->pieces[i].open;
 	}
+	if (loading->found.older > 0 && loading->found.damaged == 0)
+		loading->found.damaged =
+			1; /* it was not torn: no turn goes over what a block needs */
 	return 0;
 }
 
 int ol_deltas_load(const struct ol_ckpt_file *file, const struct ol_ckpt_header *header,
 		   const struct ol_ckpt_blocks *blocks, double extrapolate, uint8_t *content,
-		   uint64_t *ret_version, uint32_t *ret_moved, char *why)
+		   uint64_t *ret_versions, struct ol_deltas_found *ret_found, char *why)
 {
 	struct loading loading = {
 		.file = file, .header = header, .blocks = blocks, .content = content
@@ -279,17 +299,19 @@ int ol_deltas_load(const struct ol_ckpt_file *file, const struct ol_ckpt_header 
 	if (rc == 0)
 		rc = newest_find(&loading, why);
 	if (rc == 0)
-		rc = segments_apply(&loading, ret_version, why);
-	*ret_moved = 0;
+		rc = segments_apply(&loading, why);
+	for (uint32_t i = 0; rc == 0 && i < blocks->count; i++)
+		ret_versions[i] = loading.pieces[i].now;
 	for (uint32_t i = 0; rc == 0 && extrapolate > 0.0 && i < blocks->count; i++) {
 		const struct piece *piece = &loading.pieces[i];
 		const uint64_t off = ol_running_part_off(&loading.geo, blocks, i, 0);
 
-		*ret_moved += ol_running_go_on((float *)(void *)(content + off),
-					       loading.older + blocks->first[i],
-					       ol_ckpt_block_floats(blocks, i), piece->now,
-					       piece->then, *ret_version, extrapolate);
+		loading.found.moved += ol_running_go_on(
+			(float *)(void *)(content + off), loading.older + blocks->first[i],
+			ol_ckpt_block_floats(blocks, i), piece->now, piece->then,
+			loading.found.version, extrapolate);
 	}
+	*ret_found = loading.found;
 	loading_fini(&loading);
 	return rc;
 }

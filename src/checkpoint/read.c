@@ -95,7 +95,28 @@ void ol_ckpt_say_unused(const char *what, const char *name, const char *dir, int
 		       what, name, why, dir);
 }
 
-bool ol_ckpt_newest(const char *dir, struct ol_ckpt_meta *meta)
+/* A full one's header is whole, and as wanted */
+static bool is_sound(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
+		     const struct ol_ckpt_meta *meta)
+{
+	struct ol_ckpt_header header;
+	struct ol_ckpt_file file;
+	char why[OL_CKPT_WHY_MAX];
+	uint64_t file_bytes;
+	bool sound;
+
+	if (ol_ckpt_load_open(folder, name, &file, why) != 0)
+		return false;
+	sound = ol_ckpt_load_raw(&file, &header, &file_bytes, why) == 0 &&
+		ol_ckpt_header_sound(&header, OL_CKPT_MAGIC, why) &&
+		ol_ckpt_header_wanted(&header, meta, why) && header.file_bytes == file_bytes;
+	(void)file.ops->close(file.at);
+	return sound;
+}
+
+/* Epoch and version of the first of these that is meta's: newest first */
+static bool newest_of(const char *dir, bool running, uint64_t newest, bool sound,
+		      struct ol_ckpt_meta *meta)
 {
 	struct ol_ckpt_name *names = NULL;
 	struct ol_ckpt_folder folder;
@@ -105,10 +126,13 @@ bool ol_ckpt_newest(const char *dir, struct ol_ckpt_meta *meta)
 
 	if (ol_ckpt_folder_open(dir, &folder, why) != 0)
 		return false;
-	if (ol_ckpt_folder_list(&folder, meta->job_id, meta->geo.shard, false, &names, &count) != 0)
+	if (ol_ckpt_folder_list(&folder, meta->job_id, meta->geo.shard, running, &names, &count) !=
+	    0)
 		count = 0;
 	for (size_t i = 0; i < count && !found; i++) {
-		found = !names[i].temporary && names[i].job_id == meta->job_id;
+		found = !names[i].temporary && names[i].job_id == meta->job_id &&
+			(newest == 0 || names[i].version <= newest) &&
+			(!sound || is_sound(&folder, &names[i], meta));
 		if (found) {
 			meta->epoch = names[i].epoch;
 			meta->version = names[i].version;
@@ -119,6 +143,23 @@ bool ol_ckpt_newest(const char *dir, struct ol_ckpt_meta *meta)
 	return found;
 }
 
+bool ol_ckpt_newest(const char *dir, struct ol_ckpt_meta *meta)
+{
+	return newest_of(dir, false, 0, false, meta);
+}
+
+bool ol_ckpt_newest_sound(const char *dir, uint64_t newest, struct ol_ckpt_meta *meta)
+{
+	return newest_of(dir, false, newest, true, meta);
+}
+
+bool ol_ckpt_is_there(const char *dir, const struct ol_ckpt_meta *meta)
+{
+	struct ol_ckpt_meta any = *meta;
+
+	return newest_of(dir, false, 0, false, &any) || newest_of(dir, true, 0, false, &any);
+}
+
 /* That of the newest of one kind whose header is whole */
 static uint32_t tensors_bytes_of(const struct ol_ckpt_folder *folder,
 				 const struct ol_ckpt_meta *meta, bool running)
@@ -126,26 +167,26 @@ static uint32_t tensors_bytes_of(const struct ol_ckpt_folder *folder,
 	char why[OL_CKPT_WHY_MAX];
 	struct ol_ckpt_name *names = NULL;
 	struct ol_ckpt_header header = { 0 };
-	bool is_sound = false;
+	bool whole = false;
 	size_t count = 0;
 
 	if (ol_ckpt_folder_list(folder, meta->job_id, meta->geo.shard, running, &names, &count) !=
 	    0)
 		return 0;
-	for (size_t i = 0; i < count && !is_sound && names[i].job_id == meta->job_id; i++) {
+	for (size_t i = 0; i < count && !whole && names[i].job_id == meta->job_id; i++) {
 		struct ol_ckpt_file file;
 		uint64_t file_bytes;
 
 		if (names[i].temporary || ol_ckpt_load_open(folder, &names[i], &file, why) != 0)
 			continue;
-		is_sound = ol_ckpt_load_raw(&file, &header, &file_bytes, why) == 0 &&
-			   ol_ckpt_header_sound(&header, running ? OL_RUNNING_MAGIC : OL_CKPT_MAGIC,
-						why) &&
-			   header.tensors_bytes <= OL_TENSORS_BYTES_MAX;
+		whole = ol_ckpt_load_raw(&file, &header, &file_bytes, why) == 0 &&
+			ol_ckpt_header_sound(&header, running ? OL_RUNNING_MAGIC : OL_CKPT_MAGIC,
+					     why) &&
+			header.tensors_bytes <= OL_TENSORS_BYTES_MAX;
 		(void)file.ops->close(file.at);
 	}
 	free(names);
-	return is_sound ? header.tensors_bytes : 0;
+	return whole ? header.tensors_bytes : 0;
 }
 
 uint32_t ol_ckpt_tensors_bytes(const char *dir, const struct ol_ckpt_meta *meta)

@@ -31,12 +31,14 @@ struct source {
 	uint8_t *copies[2]; /* owned; room for the largest */
 	struct ol_running_head table; /* head of the chosen copy of the table */
 	double extrapolate;
-	uint32_t moved; /* blocks that were extrapolated */
+	uint64_t *versions; /* owned; of each block: what is loaded of it */
+	struct ol_deltas_found found; /* moved: of a file of blocks, too */
 };
 
 static void source_fini(struct source *source)
 {
 	free(source->content);
+	free(source->versions);
 	free(source->copies[0]);
 	free(source->copies[1]);
 }
@@ -53,7 +55,9 @@ static int source_init(struct source *source, char *why)
 	source->content = calloc(1, source->header.content_bytes);
 	source->copies[0] = malloc(most);
 	source->copies[1] = malloc(most);
-	if (source->content != NULL && source->copies[0] != NULL && source->copies[1] != NULL)
+	source->versions = calloc(source->blocks->count, sizeof(*source->versions));
+	if (source->content != NULL && source->versions != NULL && source->copies[0] != NULL &&
+	    source->copies[1] != NULL)
 		return 0;
 	return ol_ckpt_failed(why, -ENOMEM, "there is no memory for its %" PRIu64 " bytes",
 			      source->header.content_bytes);
@@ -69,6 +73,8 @@ static int header_check(const struct ol_ckpt_header *header, uint64_t file_bytes
 		.job_id = header->job_id,
 		.version = header->version,
 		.epoch = header->epoch,
+		.history = header->history,
+		.founded = header->founded,
 		.optimizer = header->optimizer,
 	};
 	struct ol_ckpt_header again;
@@ -175,7 +181,7 @@ static void extrapolate(struct source *source, uint32_t index, int at)
 		return;
 	memcpy(&now, source->copies[at], sizeof(now));
 	memcpy(&then, older, sizeof(then));
-	source->moved +=
+	source->found.moved +=
 		ol_running_go_on((float *)(void *)(source->copies[at] + sizeof(now)),
 				 older + sizeof(then), ol_ckpt_block_floats(source->blocks, index),
 				 now.version, then.turn < now.turn ? then.version : UINT64_MAX,
@@ -211,9 +217,10 @@ static int part_load(struct source *source, uint32_t index, uint64_t off, char *
 		extrapolate(source, index, at);
 	ol_running_scatter(&source->geo, source->blocks, index, source->copies[at] + sizeof(head),
 			   source->content);
-	if (!table)
-		return 0;
-	source->table = head;
+	if (table)
+		source->table = head;
+	else
+		source->versions[index] = head.version;
 	return 0;
 }
 
@@ -222,10 +229,13 @@ static int parts_load(struct source *source, char *why)
 	uint64_t off = sizeof(source->header);
 	int rc;
 
-	if (source->header.format == OL_CKPT_FORMAT_DELTAS)
-		return ol_deltas_load(source->file, &source->header, source->blocks,
-				      source->extrapolate, source->content, &source->table.version,
-				      &source->moved, why);
+	if (source->header.format == OL_CKPT_FORMAT_DELTAS) {
+		rc = ol_deltas_load(source->file, &source->header, source->blocks,
+				    source->extrapolate, source->content, source->versions,
+				    &source->found, why);
+		source->table.version = source->found.version;
+		return rc;
+	}
 	rc = part_load(source, OL_RUNNING_TABLE, off, why);
 	off += 2 * ol_running_stride(source->header.table_bytes);
 	for (uint32_t i = 0; rc == 0 && i < source->blocks->count; i++) {
@@ -269,13 +279,25 @@ static int read_file(const struct ol_ckpt_file *file, const struct ol_ckpt_name 
 	if (rc == 0 &&
 	    !ol_ckpt_fit(&source.geo, source.content, &meta->geo, meta->tensors, content, why))
 		rc = OL_E_GEOMETRY;
-	if (rc == 0)
+	if (rc == 0) {
 		meta->version = source.table.version;
+		meta->history = source.header.history;
+		meta->founded = source.header.founded;
+	}
+	if (rc == 0 && meta->block_versions != NULL)
+		memcpy(meta->block_versions, source.versions,
+		       blocks->count * sizeof(*source.versions));
 	if (rc == 0 && extrapolate_by > 0.0)
 		ol_log(OL_LOG_INFO,
 		       "running checkpoint of shard %" PRIu32 ": %" PRIu32 " of %" PRIu32
 		       " blocks go on by their last pace, by at most %g of their last move",
-		       source.geo.shard, source.moved, blocks->count, extrapolate_by);
+		       source.geo.shard, source.found.moved, blocks->count, extrapolate_by);
+	if (rc == 0 && source.found.damaged > 0)
+		ol_log(OL_LOG_WARN,
+		       "running checkpoint of shard %" PRIu32 ": %" PRIu32
+		       " of its segments are damaged: %" PRIu32 " of %" PRIu32
+		       " blocks are older than what was saved of them",
+		       source.geo.shard, source.found.damaged, source.found.older, blocks->count);
 	source_fini(&source);
 	return rc;
 }
@@ -344,4 +366,40 @@ int ol_ckpt_read_running(const char *dir, const struct ol_ckpt_blocks *blocks,
 	rc = read_names(&folder, dir, blocks, floor, extrapolate_by, meta, content);
 	ol_ckpt_folder_close(&folder);
 	return rc;
+}
+
+double ol_ckpt_blocks_behind(const struct ol_ckpt_blocks *blocks, const uint64_t *block_versions,
+			     uint64_t least, uint64_t newest)
+{
+	double sum = 0.0;
+
+	for (uint32_t i = 0; i < blocks->count; i++) {
+		const uint64_t version = block_versions[i] > least ? block_versions[i] : least;
+
+		if (version < newest)
+			sum += (double)(newest - version) * (double)ol_ckpt_block_floats(blocks, i);
+	}
+	return sum / (double)blocks->first[blocks->count];
+}
+
+uint32_t ol_ckpt_blocks_renew(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
+			      uint64_t *block_versions, const void *from, uint64_t version,
+			      bool with_state, void *content)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < blocks->count; i++) {
+		const uint64_t bytes = ol_ckpt_block_floats(blocks, i) * sizeof(float);
+
+		if (block_versions[i] >= version)
+			continue;
+		for (uint32_t v = 0; v <= (with_state ? geo->state_vectors : 0); v++) {
+			const uint64_t off = ol_running_part_off(geo, blocks, i, v);
+
+			memcpy((uint8_t *)content + off, (const uint8_t *)from + off, bytes);
+		}
+		block_versions[i] = version;
+		count++;
+	}
+	return count;
 }

@@ -265,12 +265,21 @@ static bool take_chosen(struct ol_running *running, const uint8_t *content)
 	return true;
 }
 
+void ol_running_history(struct ol_running *running, uint64_t history, uint32_t founded)
+{
+	if (running->meta.history != history || running->meta.founded != founded)
+		file_close(running);
+	running->meta.history = history;
+	running->meta.founded = founded;
+}
+
 void ol_running_take(struct ol_running *running, const void *content, uint64_t version,
 		     uint32_t epoch, bool whole)
 {
 	/* of deltas all that is whole is a new file */
 	if (running->file.at >= 0 &&
-	    (epoch != running->meta.epoch || !running->file.ops->has_name(running->file.at) ||
+	    (epoch != running->meta.epoch ||
+	     !running->file.ops->is_there(running->file.at, running->header.file_bytes) ||
 	     (whole && running->deltas != NULL)))
 		file_close(running);
 	running->meta.version = version;

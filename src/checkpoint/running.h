@@ -94,6 +94,10 @@ int ol_running_create(const char *dir, const struct ol_ckpt_meta *meta,
 		      const struct ol_ckpt_running_opts *opts, struct ol_running **ret_running);
 void ol_running_destroy(struct ol_running *running);
 
+/* ol_running_history -- of what is taken from now on (struct ol_ckpt_meta); the file of another one is not
+ * written any more */
+void ol_running_history(struct ol_running *running, uint64_t history, uint32_t founded);
+
 /* ol_running_take -- measure, choose and copy; content may change afterwards */
 void ol_running_take(struct ol_running *running, const void *content, uint64_t version,
 		     uint32_t epoch, bool whole);

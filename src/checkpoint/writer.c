@@ -145,11 +145,13 @@ static void write_one(struct ol_ckpt_writer *writer)
 		end(writer);
 		return;
 	}
-	if (writer->running != NULL)
+	if (writer->running != NULL) {
+		ol_running_history(writer->running, writer->meta.history, writer->meta.founded);
 		ol_running_take(writer->running, writer->content, writer->meta.version,
 				writer->meta.epoch, writer->whole);
-	else
+	} else {
 		memcpy(writer->copy, writer->content, writer->content_bytes);
+	}
 	copied_ns = ol_clock_ns();
 	atomic_store_explicit(&writer->state, OL_CKPT_WRITING, memory_order_release);
 	*result = (struct ol_ckpt_result){ .version = writer->meta.version,

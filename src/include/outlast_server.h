@@ -52,7 +52,9 @@ enum ol_restore {
 	OL_RESTORE_NONE, /* the server begins the job with the weights given to ol_server_open() */
 	OL_RESTORE_CHECKPOINT, /* the newest whole checkpoint */
 	OL_RESTORE_MIRROR, /* the newest mirror of the workers that connect */
-	OL_RESTORE_FRESHEST, /* the newer of checkpoint and mirror */
+	OL_RESTORE_FRESHEST, /* the newer of checkpoint and mirror; where blocks of a running checkpoint are older, what
+				lacks fewer gradients (src/checkpoint/README.md). Where a checkpoint is there that cannot be
+				used, and no mirror, the server ends: it does not begin anew over it */
 	OL_RESTORE_CHAIN, /* not an option: a replica that joined reports it; its predecessor */
 };
 
@@ -174,7 +176,9 @@ struct ol_server_opts {
 				     versions, without waiting. A head that dies loses up to N
 				     versions; more, if N versions come faster than a copy or than
 				     a new successor */
-	uint32_t rank; /* of the servers that wait, the one with the lowest rank becomes head */
+	uint32_t
+		rank; /* of the servers that wait, the one with the lowest rank becomes head, unless another
+			  one restores a newer checkpoint; the one with the lowest joins first */
 	uint32_t coordinator_timeout_ms; /* until ol_server_open() gives up reaching it;
 					    default 10 s */
 	/*
@@ -205,7 +209,8 @@ struct ol_server_opts {
 	   block that crosses a shard's end is cut there. NULL: blocks of OL_BLOCK_FLOATS. */
 	const uint64_t *blocks;
 	uint32_t block_count;
-	uint64_t restore_version; /* CHECKPOINT: the newest that is not newer than this; 0: any */
+	uint64_t
+		restore_version; /* CHECKPOINT, FRESHEST: the newest full one that is not newer than this; 0: any */
 	/* As in struct ol_worker_opts, while ol_server_open() waits for the coordinator. Default
 	   -1. */
 	int cancel_fd;
@@ -273,7 +278,8 @@ struct ol_server_opts {
 	   deltas to what was saved before, optimizer state as bf16, so that as many bytes save 1.5 to 3
 	   times as many blocks; a third of the bytes is of blocks as they are, each in turn. What is read
 	   back is what the deltas said, and what they lacked is part of the next ones. The file is
-	   four to five times the shard, at most eight, and there are two while it is made anew */
+	   four to five times the shard, at most eight (with 4 bytes a block, and a quarter of a
+	   MiB), and there are two while it is made anew */
 	uint32_t checkpoint_format;
 };
 
@@ -330,8 +336,9 @@ OL_API void ol_server_memory(const struct ol_server *server, char *text, size_t 
  * ol_server_run -- serve until ol_server_stop(), or until an operator takes the server out of its chain
  *
  * Returns 0; OL_E_FENCED (lease_ms); OL_E_DEVICE (its RDMA device was reset or taken away: open
- * another server, whatever the device is like by then); OL_E_THREAD (another thread is in it, or
- * this is a child of a fork); or the code of a failure that ended the loop
+ * another server, whatever the device is like by then); OL_E_NO_CHECKPOINT, OL_E_GEOMETRY
+ * (OL_RESTORE_FRESHEST: see there); OL_E_THREAD (another thread is in it, or this is a child of a
+ * fork); or the code of a failure that ended the loop
  */
 OL_API int ol_server_run(struct ol_server *server);
 

@@ -88,7 +88,8 @@ static int view_check(struct ol_replica *replica, char *err, size_t err_bytes)
 	snprintf(err, err_bytes,
 		 "%s: the chain of shard %u is of another job: server %s was started with another "
 		 "model, optimizer, number of workers, transport, lease, job key or the like; give "
-		 "this job another name",
+		 "this job another name, or remove that one, if none of its servers runs (outlast "
+		 "coord --remove)",
 		 replica->opts->coordinator, replica->opts->shard, other->addr);
 	return OL_E_GEOMETRY;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* acks.c -- acknowledgements of pushes: now, or when the queue of sends has room */
+/* acks.c -- what workers hear of their pushes, that they are held and what became of them: now, or when the queue of sends has
+ * room */
 
 #include "server/ingest.h"
 
@@ -14,28 +15,33 @@ static bool is_unpinned(const struct ol_ingest *ingest, const struct ol_session 
 	       ol_pins_word(session) == 0;
 }
 
-void ol_acks_end(struct ol_ingest *ingest, struct ol_session *session, struct ol_slot_state *state)
+/* What a slot's worker is to hear waits for room in the queue of sends */
+static void owe(struct ol_ingest *ingest, struct ol_session *session, bool *due, uint64_t now_ns)
 {
-	if (!state->owed)
+	if (*due)
 		return;
-	state->owed = false;
+	*due = true;
+	if (session->owed_count++ == 0)
+		session->owed_since_ns = now_ns;
+	ingest->sessions->owed_total++;
+	ol_places_add(&ingest->sessions->owing, (uint32_t)(session - ingest->sessions->all));
+}
+
+static void owe_end(struct ol_ingest *ingest, struct ol_session *session, bool *due)
+{
+	if (!*due)
+		return;
+	*due = false;
 	ingest->sessions->owed_total--;
 	if (--session->owed_count == 0)
 		ol_places_remove(&ingest->sessions->owing,
 				 (uint32_t)(session - ingest->sessions->all));
 }
 
-/* The slot's ack waits for room in the queue of sends */
-static void owed_add(struct ol_ingest *ingest, struct ol_session *session,
-		     struct ol_slot_state *state, uint64_t now_ns)
+void ol_acks_drop(struct ol_ingest *ingest, struct ol_session *session, struct ol_slot_state *state)
 {
-	if (state->owed)
-		return;
-	state->owed = true;
-	if (session->owed_count++ == 0)
-		session->owed_since_ns = now_ns;
-	ingest->sessions->owed_total++;
-	ol_places_add(&ingest->sessions->owing, (uint32_t)(session - ingest->sessions->all));
+	owe_end(ingest, session, &state->owed);
+	owe_end(ingest, session, &state->held_due);
 }
 
 /* A chain's worker takes a number that its acks skip for one that an earlier head dropped: none goes
@@ -63,7 +69,7 @@ void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_
 	};
 
 	if (!state->owed && session->owed_count > 0) {
-		owed_add(ingest, session, state, now_ns);
+		owe(ingest, session, &state->owed, now_ns);
 		return;
 	}
 	ol_record_seal(&ack);
@@ -76,7 +82,37 @@ void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_
 		return;
 	}
 	/* a full queue: progress() tries again; or a broken connection, about to be reported */
-	owed_add(ingest, session, state, now_ns);
+	owe(ingest, session, &state->owed, now_ns);
+}
+
+static bool held_post(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot)
+{
+	const struct ol_xport_write write = {
+		.flags = OL_XPORT_DOORBELL,
+		.imm = ol_bell_make(OL_BELL_HELD, ol_held_arg(slot, session->slots[slot].seq)),
+	};
+
+	if (ingest->ops->post_write(session->conn, &write) != 0)
+		return false;
+	owe_end(ingest, session, &session->slots[slot].held_due);
+	return true;
+}
+
+void ol_acks_held(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
+		  uint64_t now_ns)
+{
+	if (session->owed_count > 0 || !held_post(ingest, session, slot))
+		owe(ingest, session, &session->slots[slot].held_due, now_ns);
+}
+
+/* False: there is no room for all */
+static bool helds_flush(struct ol_ingest *ingest, struct ol_session *session)
+{
+	for (uint32_t slot = 0; slot <= ingest->opts->window; slot++) {
+		if (session->slots[slot].held_due && !held_post(ingest, session, slot))
+			return false;
+	}
+	return true;
 }
 
 /* The slot whose ack is to go first, of those that are owed; there is one */
@@ -98,7 +134,7 @@ void ol_acks_flush(struct ol_ingest *ingest, uint64_t now_ns)
 
 	for (uint32_t i = 0; (i = ol_places_next(owing, i)) < owing->size; i++) {
 		struct ol_session *session = &ingest->sessions->all[i];
-		uint64_t left = session->owed_count;
+		uint64_t left = helds_flush(ingest, session) ? session->owed_count : 0;
 
 		/* in the order of their numbers, up to one for which there is no room */
 		while (left > 0) {

@@ -335,11 +335,15 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 	return 0;
 }
 
-/* A chain that this server founds has an epoch above its folder's checkpoints, so that those to come are newer */
-static int first_epoch(struct ol_server *server, char *err, size_t err_bytes)
+/*
+ * A chain that this server founds has an epoch above its folder's checkpoints, so that those to come are newer. And who
+ * is to found it is seen from what each has
+ */
+static int folder_look(struct ol_server *server, char *err, size_t err_bytes)
 {
 	struct ol_ckpt_meta meta = ol_save_meta(&server->saving);
-	const char *dir = server->opts.checkpoint_dir;
+	const struct ol_server_opts *opts = &server->opts;
+	const char *dir = opts->checkpoint_dir;
 
 	server->replica.first_epoch = 1;
 	if (dir == NULL || !ol_ckpt_newest(dir, &meta))
@@ -353,6 +357,12 @@ static int first_epoch(struct ol_server *server, char *err, size_t err_bytes)
 		return OL_E_NO_CHECKPOINT;
 	}
 	server->replica.first_epoch = meta.epoch + 1;
+	if (opts->restore != OL_RESTORE_CHECKPOINT && opts->restore != OL_RESTORE_FRESHEST)
+		return 0;
+	if (ol_ckpt_newest_sound(dir, opts->restore_version, &meta)) {
+		server->replica.self.saved_epoch = meta.epoch;
+		server->replica.self.saved_version = meta.version;
+	}
 	return 0;
 }
 
@@ -375,15 +385,9 @@ static int chain_open(struct ol_server *server, char *err, size_t err_bytes)
 					    .oldest = ol_wire_own.oldest,
 					    .rank = server->opts.rank };
 	snprintf(replica->self.addr, sizeof(replica->self.addr), "%s", server->addr);
-	rc = first_epoch(server, err, err_bytes);
+	rc = folder_look(server, err, err_bytes);
 	if (rc != 0)
 		return rc;
-	if (server->opts.refound && server->opts.checkpoint_dir != NULL &&
-	    server->opts.restore == OL_RESTORE_NONE)
-		ol_log(OL_LOG_WARN,
-		       "server %s: refound with restore none: a chain that has lost all its replicas begins at "
-		       "version 0, whatever checkpoints there are: restore freshest goes on from them",
-		       server->addr);
 	rc = job_digest(server, &replica->self.job);
 	if (rc == 0)
 		return ol_replica_open(replica, err, err_bytes);

@@ -435,8 +435,11 @@ static bool list_adopt(struct ol_ingest *ingest, struct ol_landed *list, uint32_
 	return false;
 }
 
-bool ol_follow_adopt(struct ol_ingest *ingest, struct ol_landed landed)
+bool ol_follow_takes(struct ol_ingest *ingest, struct ol_session *session, struct ol_landed landed,
+		     uint64_t now_ns)
 {
+	if (ingest->opts->shard != 0)
+		ol_acks_held(ingest, session, landed.slot, now_ns);
 	return ingest->follow.orphan_count > 0 &&
 	       (list_adopt(ingest, ingest->batch, ingest->batch_count, landed) ||
 		list_adopt(ingest, ingest->parked, ingest->parked_count, landed));

@@ -102,10 +102,12 @@ uint64_t ol_follow_due_ns(const struct ol_ingest *ingest);
  * of the other shards. False: no memory for them, now */
 bool ol_follow_fill(struct ol_ingest *ingest);
 
+/* ol_follow_takes -- a push has landed. At another shard than 0 its worker is told, which may push it to shard 0 then.
+ * True: it has landed once more, and has the place of its orphan */
+bool ol_follow_takes(struct ol_ingest *ingest, struct ol_session *session, struct ol_landed landed,
+		     uint64_t now_ns);
 /* ol_follow_orphan -- keep a landed gradient whose session is about to go; false: there is no room */
 bool ol_follow_orphan(struct ol_ingest *ingest, struct ol_landed *landed);
-/* ol_follow_adopt -- the push in a slot has landed once more: it takes its orphan's place */
-bool ol_follow_adopt(struct ol_ingest *ingest, struct ol_landed landed);
 void ol_follow_free(struct ol_ingest *ingest, struct ol_landed orphan);
 static inline bool ol_follow_is_orphan(struct ol_landed landed)
 {

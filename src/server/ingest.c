@@ -241,7 +241,7 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	session->last_seq = hdr.seq;
 	session->numbered = true;
 	ol_probe4(push_landed, ingest->opts->shard, session->worker, hdr.seq, hdr.base_version);
-	if (!ingest->follow.on || !ol_follow_adopt(ingest, landed))
+	if (!ingest->follow.on || !ol_follow_takes(ingest, session, landed, now_ns))
 		queue_put(ingest, landed);
 	ol_ingest_progress(ingest, now_ns);
 	return NULL;

@@ -163,7 +163,17 @@ void ol_ingest_resolve(struct ol_ingest *ingest, struct ol_landed landed, int st
 
 /* acks.c: ol_acks_end -- the slot's ack is written, or not wanted any more; ol_acks_flush -- post those that are owed,
  * as far as there is room */
-void ol_acks_end(struct ol_ingest *ingest, struct ol_session *session, struct ol_slot_state *state);
+void ol_acks_drop(struct ol_ingest *ingest, struct ol_session *session,
+		  struct ol_slot_state *state);
+static inline void ol_acks_end(struct ol_ingest *ingest, struct ol_session *session,
+			       struct ol_slot_state *state)
+{
+	if (state->owed || state->held_due)
+		ol_acks_drop(ingest, session, state);
+}
 void ol_acks_flush(struct ol_ingest *ingest, uint64_t now_ns);
+/* ol_acks_held -- the push in a slot is here: its worker is told, before it is resolved */
+void ol_acks_held(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
+		  uint64_t now_ns);
 
 #endif /* OL_SERVER_INGEST_H */

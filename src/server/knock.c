@@ -48,12 +48,14 @@ void ol_knock_refuse(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		     const struct ol_wire_connect *asked, const struct ol_wire_reject *msg,
 		     const char *why, uint64_t now_ns)
 {
-	char text[OL_REJECT_TEXT_MAX];
+	char text[OL_REJECT_TEXT_MAX], who[32] = "";
 
 	if (why == NULL)
 		why = ol_wire_reject_text(msg, text);
+	if (asked != NULL && asked->role == OL_ROLE_WORKER) /* as it says: it may be anybody */
+		snprintf(who, sizeof(who), " of worker %u", asked->worker);
 	ol_log_rated(&sessions->refusals[msg->code], now_ns, OL_LOG_WARN,
-		     "server %s: refused a connection: %s", sessions->addr, why);
+		     "server %s: refused a connection%s: %s", sessions->addr, who, why);
 	ol_counter_add(&sessions->store->board->refused, 1);
 	conn_reject(sessions, conn, asked, msg);
 }

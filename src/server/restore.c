@@ -9,7 +9,8 @@
  *	                                                        or running
  *	MIRROR          when the workers are there, or it has   the newest mirror that is enough
  *	                waited long enough for them
- *	FRESHEST        as MIRROR                               the same, or the checkpoint
+ *	FRESHEST        as MIRROR                               the same, or the checkpoint, whose
+ *	                                                        older blocks a mirror may lend
  *
  * A source is enough when it has every push that connected workers know as applied and no longer
  * keep (struct ol_hello: gone_seq). The initial weights are enough for workers that know of no
@@ -43,6 +44,7 @@
 #include "wire/tensor.h"
 
 enum {
+	TELL_MS = 2000, /* without a worker, until a person is told */
 	CHUNK_BYTES = 1 << 20
 };
 
@@ -106,6 +108,8 @@ static struct ol_restore_result result_ready(struct ol_restoring *restoring, enu
 
 	restoring->active = false;
 	restoring->chain = false;
+	free(restoring->sources.block_versions);
+	restoring->sources.block_versions = NULL;
 	ol_store_tensors(restoring->store, tensors != NULL ? tensors : tensors_found(restoring));
 	return (struct ol_restore_result){ .what = OL_RESTORE_READY, .from = from, .epoch = epoch };
 }
@@ -124,6 +128,7 @@ static int checkpoint_read(struct ol_restoring *restoring, struct ol_ckpt_meta *
 	const struct ol_server_opts *opts = restoring->opts;
 	void *content = ol_store_content(restoring->store, OL_SOURCE_CHECKPOINT);
 	struct ol_ckpt_meta running = *meta;
+	struct ol_sources *sources = &restoring->sources;
 	int full_rc, rc;
 
 	if (opts->restore_version != 0) /* a running checkpoint has no older versions */
@@ -134,12 +139,18 @@ static int checkpoint_read(struct ol_restoring *restoring, struct ol_ckpt_meta *
 	    opts->coordinator !=
 		    NULL) /* a chain has full ones only, in epochs above other full ones */
 		return full_rc;
+	running.block_versions =
+		calloc(restoring->saving->blocks.count, sizeof(*running.block_versions));
+	if (running.block_versions == NULL)
+		return -ENOMEM;
 	rc = ol_ckpt_read_running(opts->checkpoint_dir, &restoring->saving->blocks,
 				  full_rc == 0 ? meta : NULL, opts->extrapolate, &running, content);
 	if (rc == 0) {
 		*meta = running;
-		meta->history = 0;
-		meta->founded = 0;
+		sources->blocks = &restoring->saving->blocks;
+		sources->block_versions = running.block_versions;
+	} else {
+		free(running.block_versions);
 	}
 	if (rc == 0 || rc == -ENOENT || (rc == OL_E_NO_CHECKPOINT && full_rc == 0))
 		return rc == 0 ? 0 : full_rc;
@@ -151,6 +162,7 @@ static bool checkpoint_load(struct ol_restoring *restoring, int *ret_rc, char *e
 			    size_t err_bytes)
 {
 	struct ol_ckpt_meta meta = ol_save_meta(restoring->saving);
+	const char *dir = restoring->opts->checkpoint_dir;
 	int rc = checkpoint_read(restoring, &meta);
 
 	*ret_rc = 0;
@@ -162,12 +174,24 @@ static bool checkpoint_load(struct ol_restoring *restoring, int *ret_rc, char *e
 			(struct ol_vouched){ .history = meta.history, .founded = meta.founded };
 		return true;
 	}
+	if (rc == -ENOENT && restoring->opts->restore_version != 0 &&
+	    restoring->opts->restore == OL_RESTORE_CHECKPOINT) {
+		snprintf(
+			err, err_bytes,
+			"cannot restore shard %u: there is no full checkpoint in %s, and of a running "
+			"one no version can be chosen",
+			restoring->opts->shard, restoring->opts->checkpoint_dir);
+		*ret_rc = OL_E_NO_CHECKPOINT;
+		return false;
+	}
 	/* a checkpoint that cannot be read may be the newest source */
 	if (rc == -ENOENT || (restoring->opts->restore == OL_RESTORE_FRESHEST &&
 			      (rc == OL_E_NO_CHECKPOINT || rc == OL_E_GEOMETRY))) {
 		ol_log(OL_LOG_WARN, "server %s: no checkpoint of shard %u in %s%s%s",
 		       restoring->addr, restoring->opts->shard, restoring->opts->checkpoint_dir,
 		       rc == -ENOENT ? " yet" : ": ", rc == -ENOENT ? "" : ol_strerror(rc));
+		/* one of another job is in nobody's way */
+		restoring->refused = rc != -ENOENT && ol_ckpt_is_there(dir, &meta) ? rc : 0;
 		return false;
 	}
 	snprintf(err, err_bytes, "cannot restore shard %u from %s: %s", restoring->opts->shard,
@@ -178,6 +202,7 @@ static bool checkpoint_load(struct ol_restoring *restoring, int *ret_rc, char *e
 
 void ol_restore_clear(struct ol_restoring *restoring)
 {
+	free(restoring->sources.block_versions);
 	*restoring =
 		(struct ol_restoring){ .opts = restoring->opts,
 				       .ops = restoring->ops,
@@ -210,6 +235,7 @@ int ol_restore_begin(struct ol_restoring *restoring, struct ol_restore_result *r
 		     char *err, size_t err_bytes)
 {
 	enum ol_restore restore = restoring->opts->restore;
+	bool has_checkpoint = false;
 	int rc = 0;
 
 	ol_restore_clear(restoring);
@@ -218,8 +244,11 @@ int ol_restore_begin(struct ol_restoring *restoring, struct ol_restore_result *r
 		left_say(restoring);
 	restoring->sources.begins = restore == OL_RESTORE_NONE;
 	if (restore != OL_RESTORE_NONE && restore != OL_RESTORE_MIRROR &&
-	    restoring->opts->checkpoint_dir != NULL &&
-	    checkpoint_load(restoring, &rc, err, err_bytes) && restore == OL_RESTORE_CHECKPOINT) {
+	    restoring->opts->checkpoint_dir != NULL)
+		has_checkpoint = checkpoint_load(restoring, &rc, err, err_bytes);
+	if (rc != 0)
+		return rc;
+	if (has_checkpoint && restore == OL_RESTORE_CHECKPOINT) {
 		ol_store_restore(restoring->store, OL_SOURCE_CHECKPOINT,
 				 restoring->sources.floor_version, true);
 		*ret_result = result_ready(restoring, OL_RESTORE_CHECKPOINT,
@@ -441,6 +470,52 @@ static struct ol_restore_result init_take(struct ol_restoring *restoring)
 	return result_ready(restoring, OL_RESTORE_NONE, 0);
 }
 
+/* No mirror is better: the checkpoint, or the first weights */
+static struct ol_restore_result fall_back(struct ol_restoring *restoring)
+{
+	if (!restoring->sources.floor) {
+		ol_log(OL_LOG_WARN,
+		       "server %s: no worker has a mirror of shard %u%s: the server begins with the initial "
+		       "weights",
+		       restoring->addr, restoring->opts->shard,
+		       restoring->opts->restore == OL_RESTORE_FRESHEST
+			       ? ", and there is no checkpoint"
+			       : "");
+		if (restoring->opts->restore == OL_RESTORE_MIRROR)
+			left_say(restoring);
+		return result_ready(restoring, OL_RESTORE_NONE, 0);
+	}
+	ol_store_restore(restoring->store, OL_SOURCE_CHECKPOINT, restoring->sources.floor_version,
+			 true);
+	ol_log(OL_LOG_INFO, "server %s: restored version %llu from %s", restoring->addr,
+	       (unsigned long long)restoring->sources.floor_version,
+	       restoring->opts->checkpoint_dir);
+	return result_ready(restoring, OL_RESTORE_CHECKPOINT, restoring->sources.floor_epoch);
+}
+
+/* The mirror was read whose blocks are newer than some of the checkpoint's, and older than its table */
+static struct ol_restore_result blocks_take(struct ol_restoring *restoring, bool with_state)
+{
+	const struct ol_store *store = restoring->store;
+	struct ol_sources *sources = &restoring->sources;
+	const uint64_t version = restoring->source->hello.mirror_version;
+	const uint32_t count =
+		ol_ckpt_blocks_renew(&store->geo, sources->blocks, sources->block_versions,
+				     ol_store_content(store, restoring->into), version, with_state,
+				     ol_store_content(store, OL_SOURCE_CHECKPOINT));
+
+	ol_log(OL_LOG_INFO,
+	       "server %s: shard %u: %u of the checkpoint's %u blocks are those of worker %u's mirror, of "
+	       "version %llu%s: they lack %.1f versions in the mean",
+	       restoring->addr, restoring->opts->shard, count, sources->blocks->count,
+	       restoring->source->worker, (unsigned long long)version,
+	       !with_state && store->geo.state_vectors > 0 ? ", but for the optimizer's state" : "",
+	       ol_ckpt_blocks_behind(sources->blocks, sources->block_versions, 0,
+				     sources->floor_version));
+	restoring->source = NULL;
+	return fall_back(restoring);
+}
+
 /* The whole mirror was read. */
 static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 {
@@ -474,6 +549,8 @@ static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 	    ol_restore_grads(restoring->store, restoring->into) < hello->mirror_version)
 		return source_refuse(restoring,
 				     "it has fewer gradients than steps: its version is false");
+	if (restoring->lends)
+		return blocks_take(restoring, with_state);
 	ol_store_restore(restoring->store, restoring->into, hello->mirror_version, with_state);
 	ol_log(OL_LOG_INFO, "server %s: restored version %llu from the mirror of worker %u%s",
 	       restoring->addr, (unsigned long long)hello->mirror_version, source->worker,
@@ -484,28 +561,11 @@ static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 	return result_ready(restoring, OL_RESTORE_MIRROR, hello->mirror_epoch);
 }
 
-/* No mirror is better: the checkpoint, or the first weights */
-static struct ol_restore_result fall_back(struct ol_restoring *restoring)
-{
-	if (!restoring->sources.floor) {
-		ol_log(OL_LOG_WARN,
-		       "server %s: no worker has a mirror of shard %u, and there is no checkpoint: "
-		       "the server begins with the initial weights",
-		       restoring->addr, restoring->opts->shard);
-		return result_ready(restoring, OL_RESTORE_NONE, 0);
-	}
-	ol_store_restore(restoring->store, OL_SOURCE_CHECKPOINT, restoring->sources.floor_version,
-			 true);
-	ol_log(OL_LOG_INFO, "server %s: restored version %llu from %s", restoring->addr,
-	       (unsigned long long)restoring->sources.floor_version,
-	       restoring->opts->checkpoint_dir);
-	return result_ready(restoring, OL_RESTORE_CHECKPOINT, restoring->sources.floor_epoch);
-}
-
 static void source_begin(struct ol_restoring *restoring, struct ol_session *session, bool looks)
 {
 	restoring->source = session;
 	restoring->looks = looks;
+	restoring->lends = false;
 	restoring->into = (restoring->store->snapshot + 1) % OL_SNAPSHOTS;
 	restoring->posted = 0;
 	restoring->reads = 0;
@@ -514,6 +574,7 @@ static void source_begin(struct ol_restoring *restoring, struct ol_session *sess
 
 static void choice_log(const struct ol_restoring *restoring, const struct ol_source *best)
 {
+	const uint64_t lost = best->lost + best->absent;
 	char text[OL_SOURCES_TEXT_MAX];
 
 	if (ol_source_say(&restoring->sources, text) > 1)
@@ -521,15 +582,16 @@ static void choice_log(const struct ol_restoring *restoring, const struct ol_sou
 		       "server %s: shard %u: begins with %s, which lacks %llu applied pushes; there were %s",
 		       restoring->addr, restoring->opts->shard,
 		       best->session != NULL      ? "a mirror"
+		       : best->lends != NULL      ? "the checkpoint and newer blocks of a mirror"
 		       : restoring->sources.floor ? "the checkpoint"
 						  : "the first weights",
-		       (unsigned long long)best->lost, text);
-	ol_word_store(&restoring->store->board->restored_lost, best->lost);
-	if (best->lost > 0)
+		       (unsigned long long)lost, text);
+	ol_word_store(&restoring->store->board->restored_lost, lost);
+	if (lost > 0)
 		ol_log(OL_LOG_WARN,
 		       "server %s: shard %u: %llu pushes are lost that workers know as applied: no "
 		       "worker that has them came within %u ms",
-		       restoring->addr, restoring->opts->shard, (unsigned long long)best->lost,
+		       restoring->addr, restoring->opts->shard, (unsigned long long)lost,
 		       restoring->opts->restore_wait_ms);
 }
 
@@ -552,13 +614,43 @@ static struct ol_session *init_source(struct ol_restoring *restoring)
 	return NULL;
 }
 
+/* It waits for as long as nobody comes: whoever does may have newer weights than the folder. A person is told once */
+static void nobody_say(struct ol_restoring *restoring, uint64_t now_ns)
+{
+	if (restoring->nobody_ns == 0)
+		restoring->nobody_ns = now_ns;
+	if (restoring->waits_told || restoring->opts->init_worker ||
+	    now_ns - restoring->nobody_ns < TELL_MS * OL_NS_PER_MS)
+		return;
+	restoring->waits_told = true;
+	ol_log(OL_LOG_WARN,
+	       "server %s: shard %u waits: no worker is connected, who may have %s: start one",
+	       restoring->addr, restoring->opts->shard,
+	       restoring->sources.floor ? "newer weights than the checkpoint"
+					: "the shard's weights");
+}
+
+/* It would write over what may be mended, or is of other options: that is for a person to say */
+static struct ol_restore_result refuse_anew(const struct ol_restoring *restoring)
+{
+	ol_log(OL_LOG_ERROR,
+	       "server %s: shard %u: no worker has a mirror that can be used, nor can the checkpoint in "
+	       "%s (%s): it ends, and does not begin anew over it; to begin anew, restore none, or move "
+	       "it away",
+	       restoring->addr, restoring->opts->shard, restoring->opts->checkpoint_dir,
+	       ol_strerror(restoring->refused));
+	return (struct ol_restore_result){ .what = OL_RESTORE_FAILS, .status = restoring->refused };
+}
+
 static struct ol_restore_result source_pick(struct ol_restoring *restoring, uint64_t now_ns)
 {
 	uint32_t here = arrivals_note(restoring, now_ns);
 	struct ol_source best;
 
-	if (here == 0)
+	if (here == 0) {
+		nobody_say(restoring, now_ns);
 		return waits;
+	}
 	for (uint32_t i = 0; i < restoring->store->geo.workers_max; i++) {
 		struct ol_session *session = &restoring->sources.sessions->all[i];
 
@@ -570,15 +662,18 @@ static struct ol_restore_result source_pick(struct ol_restoring *restoring, uint
 	}
 	if (!ol_source_choose(&restoring->sources, now_ns, &best))
 		return waits;
+	if (best.table == NULL && restoring->refused != 0)
+		return refuse_anew(restoring);
 	if (restoring->opts->init_worker && best.table == NULL) {
 		best.session = init_source(restoring);
 		if (best.session == NULL)
 			return waits;
 	}
 	choice_log(restoring, &best);
-	if (best.session == NULL)
+	if (best.session == NULL && best.lends == NULL)
 		return fall_back(restoring);
-	source_begin(restoring, best.session, false);
+	source_begin(restoring, best.session != NULL ? best.session : best.lends, false);
+	restoring->lends = best.session == NULL;
 	return goes_on;
 }
 

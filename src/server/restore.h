@@ -20,15 +20,19 @@ struct ol_restoring {
 
 	bool active;
 	bool chain; /* waits for its place in a chain: for a predecessor to read, or to found it */
-	struct ol_sources sources;
+	struct ol_sources sources; /* its block_versions are owned */
+	bool lends; /* the source's mirror is read for blocks of the checkpoint, which is taken */
 	bool looks; /* only the source's table is being read: is its mirror enough? */
 	struct ol_session *source; /* whose mirror is being read; NULL: none */
 	uint32_t into; /* the snapshot that it is read into */
 	uint64_t posted; /* bytes of the content */
 	uint32_t reads; /* in flight */
 	bool failed; /* a read, or its post: this source is not used */
-	bool told; /* that worker 0 offers no first weights */
+	bool told; /* that worker 0 offers no first weights … */
+	bool waits_told; /* … and that no worker is here … */
+	uint64_t nobody_ns; /* … since then; 0: not looked yet */
 	bool lies; /* the source gave a wrong address; false: its link broke */
+	int refused; /* why what the folder has is not used; 0: it is, or there is nothing */
 };
 
 enum ol_restore_what {
@@ -36,18 +40,20 @@ enum ol_restore_what {
 	OL_RESTORE_ENDS, /* end `session`, then ask for progress again */
 	OL_RESTORE_GOES_ON, /* never returned by ol_restore_progress() */
 	OL_RESTORE_READY, /* the weights are published: waiting peers may be welcomed */
+	OL_RESTORE_FAILS, /* the server is to end with `status`, which is in the log */
 };
 
 /* The next action */
 struct ol_restore_result {
 	enum ol_restore_what what;
 	struct ol_session *session;
+	int status;
 	const char *why; /* for the log */
 	enum ol_restore from;
 	uint32_t epoch; /* of the weights' history */
 };
 
-/* ol_restore_clear -- the state before any restore */
+/* ol_restore_clear -- the state before any restore; nothing is left to free */
 void ol_restore_clear(struct ol_restoring *restoring);
 /* ol_restore_begin -- begin as opts say; 0 or a code with a line in err. READY: and it ended */
 int ol_restore_begin(struct ol_restoring *restoring, struct ol_restore_result *ret_result,

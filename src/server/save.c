@@ -34,7 +34,8 @@
 #include "rdma/order.h"
 
 enum {
-	TELL_MS = 10000, /* between two lines about checkpoints that fail */
+	TELL_MS = 10000, /* between two lines about checkpoints that fail … */
+	TURNS_MAX = 8, /* … and lines in a second that they fail, or are written again */
 	STRIDE_MAX = 64, /* a disk that stood still for long is well again soon */
 	IN_TIME = 4 /* checkpoints without a skip, after which a smaller stride is tried */
 };
@@ -158,16 +159,18 @@ void ol_save_stop(struct ol_saving *saving)
 	ol_ckpt_blocks_fini(&saving->blocks);
 }
 
-/* A full disk stays full for a while: log the first failure, and then one every TELL_MS */
+/* A full disk stays full for a while: log the first failure, and then one every TELL_MS. One that fails now and then has
+ * few of these lines */
 static void failure_say(struct ol_saving *saving, const struct ol_ckpt_result *result)
 {
 	uint64_t now_ns = ol_clock_ns();
 
+	saving->turns.lines_max = TURNS_MAX;
 	if (saving->failed++ == 0) {
 		saving->failed_ns = saving->told_ns = now_ns;
-		ol_log(OL_LOG_ERROR,
-		       "server %s: no checkpoint of version %llu: %s; training goes on",
-		       saving->addr, (unsigned long long)result->version, result->err);
+		ol_log_rated(&saving->turns, now_ns, OL_LOG_ERROR,
+			     "server %s: no checkpoint of version %llu: %s; training goes on",
+			     saving->addr, (unsigned long long)result->version, result->err);
 	} else if (now_ns - saving->told_ns >= TELL_MS * OL_NS_PER_MS) {
 		saving->told_ns = now_ns;
 		ol_log(OL_LOG_ERROR,
@@ -185,10 +188,11 @@ static void failure_over(struct ol_saving *saving, uint64_t version)
 	if (saving->failed == 0)
 		return;
 	now_ns = ol_clock_ns();
-	ol_log(OL_LOG_WARN,
-	       "server %s: checkpoints are written again, from version %llu on; %llu failed in %.1f s",
-	       saving->addr, (unsigned long long)version, (unsigned long long)saving->failed,
-	       (double)(now_ns - saving->failed_ns) / 1e9);
+	ol_log_rated(
+		&saving->turns, now_ns, OL_LOG_WARN,
+		"server %s: checkpoints are written again, from version %llu on; %llu failed in %.1f s",
+		saving->addr, (unsigned long long)version, (unsigned long long)saving->failed,
+		(double)(now_ns - saving->failed_ns) / 1e9);
 	saving->failed = 0;
 }
 
@@ -232,9 +236,12 @@ static enum ol_ckpt_state writer_state(struct ol_saving *saving)
 
 unsigned ol_save_pinned(struct ol_saving *saving)
 {
-	if (saving->pinned < 0 || (writer_state(saving) != OL_CKPT_COPYING && saving->held == 0))
+	bool copies;
+
+	if (saving->pinned < 0)
 		return 0;
-	return 1u << saving->pinned;
+	copies = writer_state(saving) == OL_CKPT_COPYING; /* it may unpin */
+	return saving->pinned >= 0 && (copies || saving->held != 0) ? 1u << saving->pinned : 0;
 }
 
 /* By versions: due when a multiple of the interval was passed since the last */
@@ -287,8 +294,7 @@ static bool save_begin(struct ol_saving *saving, uint64_t now_ns, uint32_t snaps
 
 	saving->begun_ns = now_ns;
 	saving->first = false;
-	if (saving->opts->selection == OL_SELECT_FULL)
-		ol_ckpt_writer_history(saving->writer, saving->what.history, saving->what.founded);
+	ol_ckpt_writer_history(saving->writer, saving->what.history, saving->what.founded);
 	begun = whole ? ol_ckpt_writer_begin_whole(saving->writer, content, version,
 						   saving->opts->epoch)
 		      : ol_ckpt_writer_begin(saving->writer, content, version, saving->opts->epoch);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/log_rate.h"
 #include "checkpoint/checkpoint.h"
 #include "outlast_policy.h"
 #include "outlast_server.h"
@@ -40,6 +41,7 @@ struct ol_saving {
 	uint64_t failed; /* checkpoints since one was written */
 	uint64_t failed_ns; /* when the first of these failed */
 	uint64_t told_ns; /* when failures were last logged */
+	struct ol_log_rate turns; /* lines that they fail, or are written again */
 };
 
 /* ol_save_meta -- the header fields of this server's checkpoints */

@@ -121,10 +121,14 @@ void ol_serve_restore(struct ol_server *server, uint64_t now_ns)
 {
 	struct ol_restore_result result;
 
+	if (server->replica.end_rc != 0) /* it has failed to restore, and ends */
+		return;
 	while ((result = ol_restore_progress(&server->restoring, now_ns)).what == OL_RESTORE_ENDS)
 		ol_serve_end(server, result.session, result.why, false);
 	if (result.what == OL_RESTORE_READY)
 		serving_begin(server, &result, now_ns);
+	else if (result.what == OL_RESTORE_FAILS)
+		ol_replica_end(&server->replica, result.status);
 }
 
 /* A server that began without asking workers hears only now what its weights lack; the welcome tells

@@ -421,6 +421,7 @@ void ol_server_close(struct ol_server *server)
 		return;
 	}
 	ol_serve_end_all(server);
+	ol_restore_clear(&server->restoring);
 	ol_save_stop(&server->saving);
 	ol_pool_destroy(server->pool);
 	ol_memory_stop(&server->memory); /* its thread registers regions for every connection */
@@ -624,6 +625,7 @@ void ol_server_tick(struct ol_server *server, uint64_t now_ns)
 {
 	sessions_tick(server, now_ns);
 	ol_knock_tick(&server->sessions, now_ns);
+	ol_log_rate_tick(&server->saving.turns, now_ns);
 	server->kind->tick(server, now_ns);
 	ol_serve_restore(server, now_ns);
 	ol_ingest_progress(&server->ingest, now_ns);

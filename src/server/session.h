@@ -80,6 +80,7 @@ struct ol_slot_state {
 	bool mean; /* of its gradients; else their sum */
 	bool has_rule; /* ol_session_rule() has the one that it brings */
 	bool gone; /* its worker says that shard 0 has dropped it */
+	bool held_due; /* its worker is to be told that it is here */
 	int status; /* once resolved: the status in the ack */
 	bool busy; /* landed, not yet acknowledged */
 	bool owed; /* resolved, ack not yet posted, as the send queue was full */
@@ -170,7 +171,7 @@ struct ol_sessions {
 	uint32_t replica_first;
 	uint32_t joined_count; /* wait for their welcome */
 	uint32_t live_workers;
-	uint64_t owed_total; /* acks not yet posted */
+	uint64_t owed_total; /* acks, and words that a push is held, not yet posted */
 	uint64_t slot_bytes; /* of all workers' slots, also of those that are being made */
 	struct ol_budget budgets[OL_ROLE_REPLICA + 1]; /* by role */
 

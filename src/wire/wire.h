@@ -46,6 +46,7 @@
  * mirror that a hello names. Then the session is live:
  *
  *	write: gradient, struct ol_push_hdr, bell PUSH(slot)     ->
+ *	                          <-    bell HELD(slot, number): where shard 0 decides, of the others
  *	                          <-    write: struct ol_ack, bell ACK(index)
  *
  * Records that travel by one-sided writes are little-endian structs of fixed size, read where they
@@ -234,6 +235,7 @@ enum ol_bell {
 	OL_BELL_DECISION, /* worker: struct ol_decision is behind its slots, at place arg */
 	OL_BELL_AGAIN, /* worker, where shard 0 decides: it has pushed again on this connection all that
 			  it keeps */
+	OL_BELL_HELD, /* server of another shard there: it has the push of ol_held_arg() */
 };
 
 static inline uint32_t ol_bell_make(enum ol_bell bell, uint32_t arg)
@@ -249,6 +251,17 @@ static inline uint32_t ol_bell_kind(uint32_t imm)
 static inline uint32_t ol_bell_arg(uint32_t imm)
 {
 	return imm & 0xffffff;
+}
+
+/* The argument of OL_BELL_HELD: a slot, and enough of a push's number to tell it from those that were there before */
+static inline uint32_t ol_held_arg(uint32_t slot, uint64_t seq)
+{
+	return slot << 17 | (uint32_t)(seq & 0x1ffff);
+}
+
+static inline uint32_t ol_held_slot(uint32_t arg)
+{
+	return arg >> 17;
 }
 
 /*
@@ -473,8 +486,8 @@ static_assert(sizeof(struct ol_push_hdr) == 64, "push header is part of the wire
  * most OL_DECISIONS_MAX before the shard has made a step, so that doorbells stay bounded. What is
  * written over before the server has looked is void; the version that goes over it is as good.
  *
- * A worker pushes to shard 0 last, when all other shards have the gradient. So what shard 0 takes, the
- * others have, even if the worker dies at that moment.
+ * A worker pushes to shard 0 last, when all other shards have said that they have the gradient
+ * (OL_BELL_HELD). So what shard 0 takes, the others have, even if the worker dies at that moment.
  *
  * Shard 0 may come back with older weights, and would decide anew what others have made already. So a
  * worker that connects to it first tells the others of the server's founding (`founded`; older ones'

@@ -61,7 +61,7 @@ void ol_carry_on_down(const struct ol_peer *peer);
 void ol_carry_on_table(struct ol_worker *worker, uint32_t number, int status);
 void ol_carry_on_written(struct ol_link *link, uint32_t number);
 void ol_carry_on_line(struct ol_link *link, int status);
-/* ol_carry_may_send -- this push may go now: to shard 0, if that decides, only once all others have it */
+/* ol_carry_may_send -- this push may go now: to shard 0, if that decides, once all others have said that they have it */
 bool ol_carry_may_send(const struct ol_link *link, uint32_t index);
 /* ol_carry_base -- a push's base version is to be one that the server has, whose newest is this; what is beyond it
  * goes into hdr->ahead */

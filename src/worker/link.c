@@ -377,6 +377,8 @@ void ol_link_on_event(struct ol_peer *peer, const struct ol_xport_event *event, 
 		if (ol_bell_kind(event->imm) == OL_BELL_ACK) {
 			ol_push_on_ack(peer, ol_bell_arg(event->imm));
 			ol_pull_on_ack(peer);
+		} else if (ol_bell_kind(event->imm) == OL_BELL_HELD) {
+			ol_push_on_held(peer, ol_bell_arg(event->imm));
 		} else if (ol_bell_kind(event->imm) == OL_BELL_WELCOME &&
 			   peer->dial.state == OL_DIAL_JOINING) {
 			welcome_on_bell(peer, now_ns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* push.c -- a gradient's way out: acquire, push, ack */
+/* push.c -- a gradient's way out: acquire, push */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -305,25 +305,8 @@ static int cancel_parts(struct ol_link *link, uint32_t index)
 	return rc;
 }
 
-/* Does this shard of a gradient go into the queue? A server that is there forgets announced parts */
-static bool part_queues(struct ol_link *link, const struct ol_grad *grad, uint64_t base_version)
-{
-	struct ol_worker *worker = link->worker;
-
-	if (grad == &worker->extra)
-		return true;
-	if (!ol_worker_queues(worker) || !ol_outage_queues(link, base_version))
-		return false;
-	if (!ol_link_pushes(link) || cancel_parts(link, (uint32_t)(grad - worker->grads)) == 0)
-		return true;
-	if (ol_link_usable(link))
-		return false;
-	worker->grads[grad - worker->grads].parts[link->index] |= PARTS_STALE;
-	return true;
-}
-
-/* This shard is not pushed: its server forgets announced parts, at once or before anything else of
- * the buffer */
+/* This shard is not pushed from its buffer: its server forgets announced parts, at once or before anything else of the
+ * buffer */
 static void part_stays(struct ol_link *link, const struct ol_grad *grad)
 {
 	struct ol_worker *worker = link->worker;
@@ -331,6 +314,15 @@ static void part_stays(struct ol_link *link, const struct ol_grad *grad)
 
 	if (grad != &worker->extra && ol_link_pushes(link) && cancel_parts(link, index) != 0)
 		worker->grads[index].parts[link->index] |= PARTS_STALE;
+}
+
+/* Does this shard of a gradient go into the queue? */
+static bool part_queues(struct ol_link *link, const struct ol_grad *grad, uint64_t base_version)
+{
+	if (grad != &link->worker->extra && !ol_outage_queues(link, base_version))
+		return false;
+	part_stays(link, grad);
+	return true;
 }
 
 /* Cancel what was announced of the gradient that the buffer had before: nothing else of it goes first */
@@ -485,8 +477,6 @@ int ol_push_span_sized(struct ol_worker *worker, float *data, uint64_t first, ui
  */
 static bool leaves_at_once(const struct ol_worker *worker, uint64_t bytes)
 {
-	if (ol_worker_decided(worker)) /* shard 0 waits until the others have it */
-		return false;
 	return worker->zero_copy ||
 	       (bytes > 0 && bytes + sizeof(struct ol_push_hdr) <= worker->caps.inline_max);
 }
@@ -728,50 +718,6 @@ void ol_push_progress(struct ol_link *link)
 		ol_carry_again(link);
 	if (link->withdraw_due && link->send_count == 0 && ol_link_pushes(link))
 		send_withdraw(link);
-}
-
-void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status)
-{
-	struct ol_worker *worker = link->worker;
-	struct ol_grad *grad = &worker->grads[arg >> 24];
-	struct ol_op *op = grad->op;
-
-	/* its ack may have come first, and the buffer been pushed again */
-	if (arg != ol_placed_arg(arg >> 24, grad->generation))
-		return;
-	/* a failed write ends its connection, which ends the op or pushes again */
-	if (status != 0)
-		return;
-	grad->unplaced &= ~(UINT64_C(1) << link->index);
-	if (grad->unplaced != 0 || op == NULL || op->level != OL_LEVEL_PLACED)
-		return;
-	grad->op = NULL;
-	ol_op_done(worker, op, 0, 0);
-}
-
-void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
-{
-	struct ol_link *link = peer->link;
-	struct ol_worker *worker = link->worker;
-	uint64_t bit = UINT64_C(1) << link->index;
-	struct ol_grad *grad;
-	struct ol_ack ack;
-
-	if (slot >= worker->slots || peer->dial.state != OL_DIAL_LIVE)
-		return;
-	grad = &worker->grads[slot];
-	memcpy(&ack, (const struct ol_ack *)peer->dial.acks->addr + slot, sizeof(ack));
-	if (!ol_record_whole(&ack) || ack.epoch != peer->epoch ||
-	    ack.seq != ol_worker_hdr(worker, slot, link->index)->seq ||
-	    ((grad->acks_due & bit) == 0 && !ol_carry_unsent(link, slot)))
-		return; /* not an answer to this push */
-	if (peer == link->reader)
-		ol_link_learn_version(link, ack.version, ack.snapshot);
-	if (peer == link->reader && peer != ol_link_head(link) && ack.seq > link->told_seq)
-		link->told_seq = ack.seq;
-	ol_keep_resolved(link, grad, ack.status);
-	if (link->inherited_seq != 0 && peer == link->reader)
-		ol_keep_on_commit(link, ack.seq);
 }
 
 void ol_push_detach(struct ol_worker *worker, const struct ol_op *op)

@@ -72,7 +72,10 @@ static int rail_open(struct ol_rail *rail, const char *device)
 	ol_xport_opts_init(&xopts);
 	xopts.device = device;
 	xopts.conns_max = worker->link_count * OL_PEERS;
-	xopts.doorbells_max = OL_SLOTS_MAX;
+	/* acks and a welcome; in each slot, of a chain's head twice, that a push is held */
+	xopts.doorbells_max =
+		OL_SLOTS_MAX +
+		2 * (worker->opts.window != 0 ? worker->opts.window : (uint32_t)OL_WINDOW_MAX);
 	xopts.retry_timeout_ms = worker->opts.retry_timeout_ms;
 	xopts.relaxed_ordering = (enum ol_xport_choice)worker->opts.relaxed_ordering;
 	xopts.huge_pages = (enum ol_xport_choice)worker->opts.huge_pages;

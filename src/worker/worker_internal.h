@@ -228,7 +228,9 @@ struct ol_grad {
 	uint64_t span; /* shards that were pushed */
 	uint64_t open; /* not resolved: not sent, or sent and not answered */
 	uint64_t acks_due; /* open ones that were sent */
-	uint64_t unplaced; /* sent ones that are not locally complete */
+	/* sent ones that have not left this process; where shard 0 decides, those that others have not said to
+	   have */
+	uint64_t unplaced;
 	uint64_t kept; /* applied, but in no mirror of this worker yet */
 	uint64_t reopened; /* open ones that were applied by a server, which then lost them */
 	bool dropped; /* shard 0 decides the steps, and has dropped it … */
@@ -579,6 +581,7 @@ static inline uint64_t ol_worker_work_off(const struct ol_worker *worker, const 
 void ol_push_progress(struct ol_link *link);
 void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status);
 void ol_push_on_ack(struct ol_peer *peer, uint32_t slot);
+void ol_push_on_held(struct ol_peer *peer, uint32_t arg);
 void ol_push_fail(struct ol_worker *worker, int status);
 /* ol_push_detach -- the push of op goes on without op, and is counted */
 void ol_push_detach(struct ol_worker *worker, const struct ol_op *op);

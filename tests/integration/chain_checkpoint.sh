@@ -70,8 +70,6 @@ outlast serve --listen "@no-$$" --params 10 --durability checkpoint --checkpoint
 expect_error "by= without a chain" 2 "outlast serve: --checkpoint: *says which replicas write*"
 outlast serve --listen "@no-$$" --params 10 --coordinator "dir:$tmp/views" --checkpoint "dir=$tmp/ckpt,by=head"
 expect_error "by= a head" 2 "outlast serve: --checkpoint: *needs tail or each behind by=*"
-outlast train "${tiny[@]}" --durability chain --checkpoint "dir=$tmp/ckpt"
-expect_error "train" 2 "outlast train: --checkpoint: *beside --durability chain is for*"
 [ ! -e "$tmp/ckpt" ] || fail "what was refused has made a folder"
 
 # The tail writes
@@ -150,12 +148,17 @@ expect "undisturbed" 0
 # Each replica writes into a folder of its own: the same files
 mkdir -m 700 "$tmp/each"
 job "$tmp/each"
-rank=0
-for name in a b c; do
-	serve "$name" "@$name-$$-5" "${job[@]}" --replicas 3 --rank $((rank++)) --lease-ms 4000 "${sync[@]}" \
-		--checkpoint "every=${every}steps,dir=$tmp/own-$name,by=each,keep=2"
-	printf -v "$name" '%s' "$pid"
-done
+own() { # TAG WORD... -- three servers with folders of their own
+	local rank=0 tag=$1 name
+
+	shift
+	for name in a b c; do
+		serve "$name" "@$name-$$-$tag" "${job[@]}" --replicas 3 --rank $((rank++)) --lease-ms 4000 "${sync[@]}" \
+			--checkpoint "every=${every}steps,dir=$tmp/own-$name,by=each,keep=2" --refound "$@"
+		printf -v "$name" '%s' "$pid"
+	done
+}
+own 5 --restore none
 until_true look "len(s['replicas']) == 3 and s['joining'] == 0" || fail "by=each: not whole: $(cat "$tmp/look.json")"
 workers --until 190
 ended "$w" 0 "worker 0, by=each"
@@ -177,5 +180,17 @@ weights = {file[end - 2624:end] for file in files}
 sys.exit(len(weights) != 1 or not any(next(iter(weights))))
 END
 done
+
+# All die, and the highest rank alone has the newest file: it founds the chain anew
+kill -9 "$a" "$b" "$c"
+rm "$tmp"/own-[ab]/ckpt-*-v*180.olc
+own 6 --restore freshest
+workers --until 300 --eval
+ended "$w" 0 "worker 0, by=each, again"
+ended "$x" 0 "worker 1, by=each, again"
+restored c "restored version 180 from $tmp/own-c" "not the newest of three folders"
+outlast train "${tiny[@]}" "${sync[@]}" --steps 300 --eval-every 0 --json "$report"
+expect "undisturbed, 300 steps" 0
+[ "$(sha "$report")" = "$(sha "$tmp/w.out")" ] || fail "by=each: other weights than undisturbed: $(cat "$tmp/w.out")"
 
 verdict

@@ -24,8 +24,14 @@ bad "period without chain" 2 "outlast train: --replicate-every: *needs --durabil
 	"${train[@]}" --replicate-every 100
 bad "coordinator without chain" 2 "outlast train: --coordinator: *needs --durability chain*" \
 	"${train[@]}" --coordinator @nowhere
-bad "checkpoints of a chain" 2 "outlast train: --checkpoint: *beside --durability chain is for outlast serve*" \
-	"${train[@]}" --durability chain --checkpoint every=5s
+bad "running checkpoints of a chain" 2 "outlast train: --checkpoint: *there are full ones only*" \
+	"${train[@]}" --durability chain --checkpoint priority,r=1/8,every=8steps
+bad "each replica's checkpoints" 2 "outlast train: --checkpoint: *by=each*a folder each*" \
+	"${train[@]}" --durability chain --checkpoint every=5s,by=each
+bad "checkpoints of a chain that is not strict" 2 "outlast train: --replicate-every: *only a strict chain*" \
+	"${train[@]}" --durability chain --checkpoint every=5s --replicate-every 10
+bad "a chain that is resumed without checkpoints" 2 "outlast train: --resume: *needs --durability checkpoint, or chain*" \
+	"${train[@]}" --durability chain --resume
 bad "a server of a chain" 2 "outlast train: --kill: *server0@3s*head0*" \
 	"${train[@]}" --durability chain --kill server0@3s
 bad "a shard that is not" 2 'outlast train: --kill: *"head1@3s" is not below --servers*' \

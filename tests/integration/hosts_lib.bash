@@ -40,7 +40,7 @@ hosts_start() {
 	until_true hosts_reached || { fail "sshd: $(cat "$tmp/ssh.err" "$tmp/sshd.err")"; verdict; }
 	printf '%s\n' '127.0.0.1 rack=a slots=1' '127.0.0.2 rack=b slots=1' '127.0.0.3 rack=c slots=0' >"$tmp/hosts"
 	ensemble_start 1
-	hosts_job=("${job[@]}" --transport shm --coordinator "$ensemble_addr" --replicas 3
+	hosts_job=("${job[@]}" --transport shm --replicas 3
 		--env PATH,LD_LIBRARY_PATH,OPENBLAS_CORETYPE,OPENBLAS_L2_SIZE) # other kernels of BLAS make other bits
 	hosts_work=(-- outlast work --until 150 --pace 30 --eval)
 }
@@ -55,7 +55,7 @@ hosts_undisturbed() {
 
 # hosts_head_killed WORD... -- a launch with these words, whose head of the chain is killed
 hosts_head_killed() {
-	launched head "${hosts_job[@]}" "$@" "${hosts_work[@]}"
+	launched head "${hosts_job[@]}" --coordinator "$ensemble_addr" "$@" "${hosts_work[@]}"
 	wait_said head '^\[worker [01]\] worker . at zk:' 2
 	for line in '127.0.0.1  *a  *server 0.0, worker 0' '127.0.0.2  *b  *server 0.1, worker 1' '127.0.0.3  *c  *server 0.2'; do
 		said head "^\\[launch\\] $line\$" || fail "places: no line \"$line\": $(cat "$tmp/head.err")"
@@ -68,13 +68,19 @@ hosts_head_killed() {
 }
 
 # hosts_way_killed PATTERN WORD... -- what leads to the second host is killed, the launcher's child with such a command
-# line: what ran there is ended, and starts again
+# line, in a job with a ZooKeeper of its own: what ran there is ended, and starts again, but for the server of ZooKeeper,
+# without which the two others go on
 hosts_way_killed() {
-	local pattern=$1 left way
+	local pattern=$1 left way i
 
 	shift
-	launched host "${hosts_job[@]}" "$@" "${hosts_work[@]}"
-	wait_said host '^\[worker [01]\] worker . at zk:' 2
+	ensemble_needs
+	launched host "${hosts_job[@]}" --ensemble 3 "$@" "${hosts_work[@]}"
+	wait_said host '^\[worker [01]\] worker . at zk:127\.0\.0\.1:[0-9]*,127\.0\.0\.2:[0-9]*,127\.0\.0\.3:' 2
+	for i in 0 1 2; do
+		said host "^\\[launch\\] zookeeper $i listens on 127\\.0\\.0\\.$((i + 1)) " ||
+			fail "no server of ZooKeeper on 127.0.0.$((i + 1)): $(cat "$tmp/host.err")"
+	done
 	left=$(process_of host 'server 0.1')
 	way=$(pgrep -f "$pattern" | while read -r pid; do
 		[ "$(cut -d ' ' -f 4 "/proc/$pid/stat")" != "$launcher" ] || echo "$pid"
@@ -85,4 +91,5 @@ hosts_way_killed() {
 	ended "$launcher" 0 "the connection to a host was lost"
 	same "the connection to a host was lost" host
 	truth "the connection to a host was lost" 'r["ended"] == "done" and r["restarts"] >= 2'
+	said host 'zookeeper 1 .*, and is not started again' || fail "the lost server of ZooKeeper: $(cat "$tmp/host.err")"
 }

@@ -29,7 +29,7 @@ truth "nothing lost" "$all_applied"
 # a queue with an end
 train "${async[@]}" --outage continue --queue drop-oldest --queue-max 8 --kill server0@150steps:down=300ms
 killed 1
-truth "counted" 'r["gradients_queue_dropped"] > 0 and r["gradients_lost"] == 0 and
+truth "counted" 'r["gradients_queue_dropped"] > 0 and r["gradients_lost"] == 0 and not r["gradients_lost_or_more"] and
 	r["gradients_applied"] + r["gradients_dropped"] == 600 == r["gradients_computed"]'
 train "${async[@]}" --outage continue --queue wait --queue-max 8 --kill server0@150steps:down=300ms
 killed 1

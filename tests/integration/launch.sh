@@ -174,7 +174,7 @@ expect "--env without a value" 0
 outlast launch --replicas 3 --durability none --params 8 -- true
 expect_error "no durability with replicas" 2 'outlast launch: --durability: *--replicas 1*'
 outlast launch --hosts "$tmp/hosts" --replicas 2 -- true
-expect_error "no coordinator" 2 'outlast launch: --coordinator: *zk:HOST:PORT*'
+expect_error "no coordinator" 2 'outlast launch: --coordinator is missing: *zk:HOST:PORT*'
 outlast launch --hosts "$tmp/hosts" --replicas 2 --coordinator "dir:$tmp" -- true
 expect_error "a folder of several hosts" 2 'outlast launch: --coordinator: *zk:HOST:PORT*'
 outlast launch --hosts "$tmp/hosts" --servers 2 --replicas 4 --coordinator zk:127.0.0.1:1 -- true

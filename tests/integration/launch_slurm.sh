@@ -56,16 +56,20 @@ step_on() {
 	squeue -s -h -j "$batch" -w "$1" -o %i | grep -v batch | head -n 1
 }
 
-# one line: undisturbed
+# one line, with a ZooKeeper of its own: undisturbed; a site's file of hosts says where the nodes are
 work='outlast work --until 600 --eval'
-export OUTLAST_COORDINATOR=$ensemble_addr
+printf '%s address=127.0.0.1 %s\n' node1 rack=a elsewhere 'slots=2 rack=b' node2 rack=a node3 rack=c node4 rack=d >"$tmp/site"
 # shellcheck disable=SC2086
-timeout "$DEADLINE_S" salloc -Q -N4 outlast launch --replicas 3 --workers 4 -- $work >"$tmp/whole" 2>"$tmp/whole.err" </dev/null ||
-	fail "salloc: $(cat "$tmp/whole.err")"
+timeout "$DEADLINE_S" salloc -Q -N4 outlast launch --ensemble 3 --hosts "$tmp/site" --replicas 3 --workers 4 -- $work \
+	>"$tmp/whole" 2>"$tmp/whole.err" </dev/null || fail "salloc: $(cat "$tmp/whole.err")"
+grep -qE '^\[launch\] node3 +c +server' "$tmp/whole.err" || fail "salloc: places: $(cat "$tmp/whole.err")"
+grep -qF 'elsewhere' "$tmp/whole.err" && fail "salloc: a host that is not of the allocation: $(cat "$tmp/whole.err")"
 whole=$(sha_of "$tmp/whole")
 [[ $whole =~ ^[0-9a-f]{64}$ ]] || { fail "salloc: no weights: $(cat "$tmp/whole" "$tmp/whole.err")"; verdict; }
-truth "salloc" 'r["ended"] == "done" and r["restarts"] == 0 and len(r["processes"]) == 7'
-truth "salloc" 'len({p["host"] for p in r["processes"] if p["name"].startswith("server")}) == 3'
+truth "salloc" 'r["ended"] == "done" and r["restarts"] == 0 and len(r["processes"]) == 10'
+# node2 is in the rack of node1
+truth "salloc" '{p["host"] for p in r["processes"] if p["name"].startswith("server")} == {"node1", "node3", "node4"}'
+export OUTLAST_COORDINATOR=$ensemble_addr
 
 # a worker is killed; a step ends, with the server and the worker that are in it; a node is set down, and does not come back
 export TRAIN="$work --pace 100"
@@ -107,6 +111,7 @@ said saves "job $batch is requeued" || fail "preemption: not requeued: $(cat "$t
 until_true slurm_is "$batch" PENDING || fail "preemption: not pending: $(scontrol show job "$batch")"
 until_true slurm_idle 4 || fail "preemption: the nodes are not idle: $(sinfo)"
 : >"$tmp/saves.out" # the weights at the checkpoint
+sleep 2 # a credential of the second in which slurmd revoked the job's is refused, and the job fails
 scontrol update jobid="$batch" starttime=now # Slurm lets a requeued job wait two minutes
 batch_ended saves
 same "preemption" saves

@@ -15,7 +15,7 @@ hosts_head_killed --hosts "$tmp/hosts" --ssh "$hosts_ssh"
 hosts_way_killed '127\.0\.0\.2 .*launch-agent' --hosts "$tmp/hosts" --ssh "$hosts_ssh"
 
 # hosts that cannot be reached
-outlast launch "${hosts_job[@]}" --hosts "$tmp/hosts" --ssh "${hosts_ssh/ -p / -p 1 -p }" "${hosts_work[@]}"
+outlast launch "${hosts_job[@]}" --coordinator "$ensemble_addr" --hosts "$tmp/hosts" --ssh "${hosts_ssh/ -p / -p 1 -p }" "${hosts_work[@]}"
 [ "$rc" != 0 ] && [ "$rc" != 124 ] || fail "hosts that are not there: status $rc"
 [[ $err == *"127.0.0."* ]] || fail "hosts that are not there: says $err"
 verdict

@@ -62,6 +62,16 @@ truth "before the first: first weights" 'r["outages"][0]["restored_version"] > 0
 same
 train "${slow[@]}" --kill server0@60steps,server1@60steps,server2@60steps,server3@60steps
 same
+# the files go while the servers that are to begin with them are away: the first weights, and the same again
+background wiped train "${mlp[@]}" --json "$report" "${sync[@]}" --pace 150 --recovery full "${with[@]}" "every=25steps,dir=$tmp/wiped" \
+	--kill server2@90steps:down=1s
+until_true grep -q 'all servers go back to version [1-9]' "$tmp/wiped.err" || fail "wiped: $(cat "$tmp/wiped.err")"
+rm "$tmp"/wiped/*.olc
+ended "$pid" 0 "checkpoints that are gone"
+ran="checkpoints that are gone"
+grep -q 'cannot begin with version [1-9]' "$tmp/wiped.err" || fail "$ran: nobody says so: $(cat "$tmp/wiped.err")"
+truth "the first weights" 'r["outages"][0]["restored_version"] == 0'
+same
 # one after the other, as soon as the last is back: nobody is taken for one that hangs, or died unasked
 train "${slow[@]}" --kill server0@20steps,server1@22steps,server2@24steps,server3@40steps,server0@42steps,server1@44steps,server2@46steps
 same

@@ -3,7 +3,8 @@
 /*
  * scar.c -- partial recovery from running checkpoints: when one of four servers is killed, it comes
  * back with its blocks as last saved, the others' weights do not change, bit for bit, and training
- * goes on: real processes, OL_TRANSPORT shm or verbs
+ * goes on; or, with a worker's older mirror beside that, with what costs least of the two: real processes,
+ * OL_TRANSPORT shm or verbs
  */
 
 #include <errno.h>
@@ -27,7 +28,9 @@ enum {
 	BLOCK = 137, /* floats of the job's blocks: they cross the shards' ends */
 	BLOCKS = (LEN + BLOCK - 1) / BLOCK,
 	VICTIM = 1,
-	STEPS = 20
+	STEPS = 20,
+	LENT = STEPS - 4, /* version of the mirror that lends */
+	WAIT_MS = 300 /* restore_wait_ms: for a worker that does not come back */
 };
 
 static const uint64_t job_id = 0x5ca4;
@@ -49,6 +52,7 @@ static struct ol_server_opts server_opts(enum ol_selection selection)
 	opts.param_count = LEN;
 	opts.shard_count = SHARDS;
 	opts.workers_max = 2;
+	opts.restore_wait_ms = WAIT_MS;
 	opts.rule.lr = 0.125f;
 	opts.rule.optimizer = OL_OPTIMIZER_MOMENTUM;
 	opts.job_id = job_id;
@@ -90,6 +94,7 @@ static struct ol_worker *open_worker(const struct job *job, long id)
 
 	ol_worker_opts_init(&opts);
 	opts.outage = OL_OUTAGE_WAIT;
+	opts.mirror_state = 1;
 	opts.lease_ms = 0; /* a busy machine is no death */
 	return job_worker_with(job, (int)id, opts);
 }
@@ -106,7 +111,7 @@ static struct ol_server_stat saved(struct ol_worker *worker, uint32_t shard, uin
 }
 
 /* Blocks move unevenly: each by its own power of two, those of odd steps in the other half */
-static void step(struct ol_worker *worker, uint64_t at)
+static void push(struct ol_worker *worker, uint64_t at)
 {
 	struct ol_push_info info = { .samples = 1 };
 	struct ol_op op = { 0 };
@@ -122,9 +127,24 @@ static void step(struct ol_worker *worker, uint64_t at)
 			ldexpf(1.0f, -(int)(i / BLOCK * 7 % 11)) * (float)(i / BLOCK % 2 == at % 2);
 	check_ok(ol_push(worker, grad, &info, &op));
 	check_ok(stage_done(worker, &op));
-	op = (struct ol_op){ 0 };
+}
+
+static void step(struct ol_worker *worker, uint64_t at)
+{
+	struct ol_op op = { 0 };
+
+	push(worker, at);
 	check_ok(ol_pull(worker, OL_PULL_NEWEST, &op));
 	check_ok(stage_done(worker, &op));
+}
+
+/* Steps `from` up to `to`, each saved by the victim before the next */
+static void steps_saved(struct ol_worker *worker, uint64_t from, uint64_t to)
+{
+	for (uint64_t i = from; i < to; i++) {
+		step(worker, i);
+		saved(worker, VICTIM, i + 1);
+	}
 }
 
 static float *weights_copy(const struct ol_worker *worker)
@@ -136,12 +156,23 @@ static float *weights_copy(const struct ol_worker *worker)
 	return copy;
 }
 
+/* All weights, once the victim runs again and everything that was pushed is in them */
+static float *weights_back(struct ol_worker *worker, enum ol_restore restore)
+{
+	stage_restart(VICTIM, restore);
+	stage_down(worker, VICTIM);
+	stage_flush(worker);
+	return weights_copy(worker);
+}
+
 static bool same(const float *a, const float *b, uint64_t first, uint64_t count)
 {
 	return memcmp(a + first, b + first, count * sizeof(*a)) == 0;
 }
 
-/* The victim's weights as its files have them; all the rest is 0 */
+/* The victim's weights as its files have them, and the versions of its blocks; all the rest is 0 */
+static uint64_t block_versions[BLOCKS];
+
 static float *weights_saved(double by, uint64_t *ret_version)
 {
 	struct ol_ckpt_meta meta = victim_meta(0, 0);
@@ -153,6 +184,7 @@ static float *weights_saved(double by, uint64_t *ret_version)
 	check_ok(ol_ckpt_blocks_make(lengths, BLOCKS, &meta.geo, &blocks, err, sizeof(err)));
 	content = malloc(ol_layout_content_bytes(&meta.geo));
 	check(weights != NULL && content != NULL);
+	meta.block_versions = block_versions;
 	check_ok(ol_ckpt_read_running(folder, &blocks, NULL, by, &meta, content));
 	memcpy(weights + meta.geo.shard_first, content + ol_layout_table_bytes(&meta.geo),
 	       meta.geo.shard_len * sizeof(*weights));
@@ -188,10 +220,7 @@ static int partial(const struct job *job, long id)
 	unsigned alike, all;
 
 	saved(worker, VICTIM, 0); /* a turn that is due while another is written is skipped */
-	for (uint64_t i = 0; i < STEPS; i++) {
-		step(worker, i);
-		saved(worker, VICTIM, i + 1);
-	}
+	steps_saved(worker, 0, STEPS);
 	for (uint32_t s = 0; s < SHARDS; s++)
 		check_ok(ol_stat(worker, s, &stat[s]));
 	check_eq(stat[VICTIM].checkpoints_skipped + stat[VICTIM].checkpoints_failed, 0);
@@ -202,10 +231,7 @@ static int partial(const struct job *job, long id)
 	plain = weights_saved(0.0, &version);
 	check(same(plain, expect, 0, LEN) == (extrapolate == 0.0));
 	free(plain);
-	stage_restart(VICTIM, OL_RESTORE_CHECKPOINT);
-	stage_down(worker, VICTIM);
-	stage_flush(worker);
-	after = weights_copy(worker);
+	after = weights_back(worker, OL_RESTORE_CHECKPOINT);
 	for (uint32_t s = 0; s < SHARDS; s++) {
 		check_ok(ol_shard_span(LEN, SHARDS, s, &first, &count));
 		check(same(after, s == VICTIM ? expect : before, first, count));
@@ -244,13 +270,95 @@ static int ended(const struct job *job, long id)
 		step(worker, i);
 	before = weights_copy(worker);
 	stage_stop(VICTIM);
-	stage_restart(VICTIM, OL_RESTORE_CHECKPOINT);
-	stage_down(worker, VICTIM);
-	stage_flush(worker);
-	after = weights_copy(worker);
+	after = weights_back(worker, OL_RESTORE_CHECKPOINT);
 	check_ok(ol_shard_span(LEN, SHARDS, VICTIM, &first, &count));
 	check(same(before, after, 0, LEN));
 	(void)job;
+	free(before);
+	free(after);
+	ol_worker_close(worker);
+	return 0;
+}
+
+/* A worker has older weights, all of one version, and who pushed what came since is gone: the table is the
+ * checkpoint's, and each block the newer of the two */
+static int lent(const struct job *job, long id)
+{
+	struct ol_worker *worker = open_worker(job, id), *other;
+	float *mirror, *kept, *after;
+	uint64_t first, count, at = 0, version;
+	unsigned renewed = 0, stayed = 0;
+	struct ol_server_stat stat;
+
+	saved(worker, VICTIM, 0);
+	steps_saved(worker, 0, LENT);
+	mirror = weights_copy(worker);
+	other = open_worker(job, 1);
+	steps_saved(other, LENT, STEPS);
+	ol_worker_close(other);
+	stage_kill(VICTIM);
+	kept = weights_saved(extrapolate, &version);
+	check_eq(version, STEPS);
+	after = weights_back(worker, OL_RESTORE_FRESHEST);
+	check_ok(ol_stat(worker, VICTIM, &stat));
+	check_eq(stat.restored_from, OL_RESTORE_CHECKPOINT);
+	check_eq(stat.version, STEPS);
+	check_ok(ol_shard_span(LEN, SHARDS, VICTIM, &first, &count));
+	for (unsigned i = 0, b = 0; i < BLOCKS; at += lengths[i++]) {
+		const uint64_t from = at > first ? at : first;
+		const uint64_t end =
+			at + lengths[i] < first + count ? at + lengths[i] : first + count;
+		bool older;
+
+		if (from >= end)
+			continue;
+		older = block_versions[b++] < LENT;
+		check(same(after, older ? mirror : kept, from, end - from));
+		renewed += older;
+		stayed += !older;
+	}
+	printf("   %u of %u lost blocks are those of the mirror\n", renewed, renewed + stayed);
+	check(renewed > 0 && stayed > 0);
+	step(worker, STEPS);
+	check_eq(ol_applied_grads(worker, VICTIM, 0), LENT + 1);
+	check_eq(ol_applied_grads(worker, VICTIM, 1), STEPS - LENT);
+	check_eq(stage_stat(worker, VICTIM).lost, 0);
+	free(mirror);
+	free(kept);
+	free(after);
+	ol_worker_close(worker);
+	return 0;
+}
+
+/* The checkpoint is newer than the worker's weights, but the worker keeps all that these lack: nothing is lost, and no block is
+ * older */
+static int pushed_again(const struct job *job, long id)
+{
+	struct ol_worker *worker = open_worker(job, id), *other;
+	float *before, *after;
+	struct ol_server_stat stat;
+
+	saved(worker, VICTIM, 0);
+	for (uint64_t i = 0; i < STEPS / 2; i++) {
+		step(worker, i);
+		saved(worker, VICTIM, i + 1);
+	}
+	for (uint64_t i = STEPS / 2; i < STEPS / 2 + JOB_WINDOW; i++) {
+		push(worker, i);
+		saved(worker, VICTIM, i + 1);
+	}
+	other = open_worker(job, 1); /* it looks, and pushes nothing */
+	stage_flush(other);
+	before = weights_copy(other);
+	ol_worker_close(other);
+	stage_kill(VICTIM);
+	after = weights_back(worker, OL_RESTORE_FRESHEST);
+	check_ok(ol_stat(worker, VICTIM, &stat));
+	check_eq(stat.restored_from, OL_RESTORE_MIRROR);
+	check_eq(stat.restored_version, STEPS / 2);
+	check_eq(stat.version, STEPS / 2 + JOB_WINDOW);
+	check(same(before, after, 0, LEN));
+	check_eq(stage_stat(worker, VICTIM).lost, 0);
 	free(before);
 	free(after);
 	ol_worker_close(worker);
@@ -262,16 +370,16 @@ static int at_once(const struct job *job, long id)
 {
 	struct ol_worker *worker = open_worker(job, id);
 	struct ol_server_stat stat = saved(worker, VICTIM, 0);
+	float *after;
 
 	check_eq(stat.checkpoints, 1);
 	stage_kill(VICTIM);
-	stage_restart(VICTIM, OL_RESTORE_CHECKPOINT);
-	stage_down(worker, VICTIM);
-	stage_flush(worker);
+	after = weights_back(worker, OL_RESTORE_CHECKPOINT);
 	check_ok(ol_stat(worker, VICTIM, &stat));
 	check_eq(stat.restored_from, OL_RESTORE_CHECKPOINT);
 	check_eq(stat.restored_version, 0);
-	check(ol_weights(worker, NULL)[LEN / 2] == job->initial);
+	check(after[LEN / 2] == job->initial);
+	free(after);
 	ol_worker_close(worker);
 	return 0;
 }
@@ -487,5 +595,13 @@ int main(void)
 	format = OL_FORMAT_FP32;
 	run(OL_SELECT_PRIORITY, ended, "a server that ends in order leaves everything");
 	run(OL_SELECT_PRIORITY, at_once, "killed at once: the first weights");
+	run(OL_SELECT_PRIORITY, lent,
+	    "of a checkpoint and an older mirror the newer of each block");
+	run(OL_SELECT_PRIORITY, pushed_again,
+	    "a mirror that lacks nothing is better than older blocks");
+	format = OL_FORMAT_INT8;
+	extrapolate = 1.0;
+	run(OL_SELECT_RANDOM, lent,
+	    "of int8 deltas, extrapolated, and a mirror the newer of each block");
 	return 0;
 }

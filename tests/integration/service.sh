@@ -5,12 +5,11 @@
 #
 # not under asan, tsan: what a sanitizer does at its start a unit forbids
 . "$(dirname "$0")/train_lib.bash"
+. "$(dirname "$0")/service_lib.bash"
 
 here=$(cd "$(dirname "$0")" && pwd)
 build=${OUTLAST_BUILD:?is the build that is installed}
 unset OUTLAST_JOB_KEY
-group=''
-init=''
 
 "$python" "$here/service_wedge.py" manager "$OUTLAST_BIN" || fail "a server and its manager"
 
@@ -25,92 +24,14 @@ expect_error "the example of a relay" 2 'outlast relay: cannot read the job key:
 
 # --- a systemd of its own
 
-skip_rest() {
-	[ "$failures" = 0 ] || exit 1
-	echo "skip: no systemd of its own: $*"
-	exit 77
-}
-[ "$(id -u)" = 0 ] || skip_rest "this takes root"
-for tool in unshare nsenter setpriv systemctl systemd-sysusers systemd-tmpfiles; do
-	command -v $tool >/dev/null || skip_rest "$tool is missing"
-done
-[ -x /lib/systemd/systemd ] || skip_rest "systemd is missing"
-groups=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
-[ -n "$groups" ] || skip_rest "no control groups of version 2"
-group=$groups$(sed -n 's/^0:://p' /proc/self/cgroup)/outlast-test-$$
-mkdir "$group" 2>/dev/null || { group=''; skip_rest "control groups cannot be made"; }
-
-groups_gone() {
-	find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null
-	[ ! -d "$group" ]
-}
-# shellcheck disable=SC2317  # called by the trap
-boot_end() {
-	[ -z "$init" ] || kill -9 "$init" 2>/dev/null
-	[ -z "$group" ] || until_true groups_gone
-	cleanup
-}
-trap boot_end EXIT
-
-mkdir "$tmp/stage" "$tmp/boot"
-DESTDIR=$tmp/stage cmake --install "$build" --component tools >"$tmp/installed" 2>&1 || fail "installing: $(cat "$tmp/installed")"
+service_start
 prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:[^=]*=//p' "$build/CMakeCache.txt")
-(
-	echo $BASHPID >"$group/cgroup.procs" || exit 1
-	exec unshare --mount --pid --fork --kill-child --cgroup --ipc --uts --net bash "$here/service_boot.bash" "$tmp/boot" "$tmp/stage"
-) >"$tmp/boot.log" 2>&1 </dev/null &
-outer=$!
-background_pids+=("$outer")
-boot_said() {
-	grep -qE '^(yes|no: )' "$tmp/boot.log" || gone "$outer"
-}
-until_true boot_said
-grep -q '^yes' "$tmp/boot.log" || skip_rest "$(tail -n 3 "$tmp/boot.log" | tr '\n' ' ')"
-init=$(pgrep -P "$outer")
 
-inside() {
-	nsenter -t "$init" --mount --pid --cgroup --ipc --uts --net --root --wd=/ env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"
-}
-is_up() {
-	inside systemctl is-active --quiet bare.target
-}
-until_true is_up || { fail "systemd does not come up: $(cat "$tmp/boot.log")"; verdict; }
-
-# shows UNIT PROPERTY -- its value
-shows() {
-	inside systemctl show -P "$2" "$1"
-}
-# is UNIT PROPERTY PATTERN
-is() {
-	[[ $(shows "$1" "$2") =~ $3 ]]
-}
-# becomes UNIT PROPERTY PATTERN -- a look takes a while of a processor: there are not as many as until_true takes
-becomes() {
-	local end=$((SECONDS + DEADLINE_S))
-
-	until is "$@"; do
-		[ "$SECONDS" -lt "$end" ] || {
-			fail "$1: $2 is \"$(shows "$1" "$2")\", not like \"$3\"; $(inside journalctl -u "$1" -n 20 --no-pager)"
-			return
-		}
-		read -r -t 0.3 <>"$tmp/never" || :
-	done
-}
-# journal WORD... -- messages with such fields
-journal() {
-	inside journalctl -o cat --no-pager "$@"
-}
 work() {
 	inside setpriv --reuid outlast --regid outlast --clear-groups "$prefix/bin/outlast" work --connect @t "${tiny[@]}" --steps "$1" \
 		>"$tmp/work" 2>&1 || fail "a worker: $(cat "$tmp/work")"
 }
-put() {
-	inside tee "$1" >/dev/null
-}
 
-# what a package does once it is unpacked
-inside systemd-sysusers outlast.conf >"$tmp/said" 2>&1 || fail "sysusers: $(cat "$tmp/said")"
-inside systemd-tmpfiles --create outlast.conf >"$tmp/said" 2>&1 || fail "tmpfiles: $(cat "$tmp/said")"
 [ "$(inside stat -c '%n %a %U %G' /etc/outlast /var/lib/outlast /run/outlast)" = "/etc/outlast 750 root outlast
 /var/lib/outlast 700 outlast outlast
 /run/outlast 700 outlast outlast" ] || fail "folders: $(inside stat -c '%n %a %U %G' /etc/outlast /var/lib/outlast /run/outlast)"

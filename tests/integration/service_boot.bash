@@ -3,7 +3,8 @@
 # service_boot.bash FOLDER STAGE -- becomes a systemd of its own, of this machine's files and what is staged, as process 1 of
 # new namespaces: service.sh starts it by unshare
 #
-# What it writes lies in memory and ends with it. Devices are those that every program has. Prints "no: WHY" where the machine
+# What it writes lies in memory and ends with it. Devices are those that every program has, and those of RDMA if the network
+# is this machine's. Prints "no: WHY" where the machine
 # does not allow this.
 set -eu
 
@@ -37,7 +38,11 @@ done
 mkdir "$root/dev/shm" "$root/dev/pts" "$root/dev/infiniband"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts" && ln -s pts/ptmx "$root/dev/ptmx" || no "no terminals"
-mknod -m 666 "$root/dev/infiniband/uverbs0" c 231 192 || no "no device can be made"
+if [ /proc/1/ns/net -ef /proc/self/ns/net ]; then
+	mount --bind /dev/infiniband "$root/dev/infiniband" || no "no RDMA devices"
+else
+	mknod -m 666 "$root/dev/infiniband/uverbs0" c 231 192 || no "no device can be made"
+fi
 mkdir -p "$root/var/log/journal"
 cat >"$root/etc/systemd/system/bare.target" <<'END'
 [Unit]

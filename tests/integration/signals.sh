@@ -44,6 +44,21 @@ kill -HUP "$pid"
 kill -INT "$pid"
 ended "$pid" 130 "work, SIGHUP that it ignores, and SIGINT"
 
+# Two at once: it trains no more, and evaluates nothing
+serve s "$at"
+server=$pid
+background p work "${tiny[@]}" --connect "$at" --steps 0 --eval
+worker=$pid
+until_true grep -q 'worker 0 at' "$tmp/p.err" || fail "does not train: $(cat "$tmp/p.err")"
+kill -STOP "$worker"
+kill -TERM "$worker"
+kill -INT "$worker"
+kill -CONT "$worker"
+ended "$worker" 143 "work --eval, two signals"
+grep -q 'stopped by a second signal: the weights are not evaluated' "$tmp/p.err" || fail "two signals: $(cat "$tmp/p.err")"
+kill -TERM "$server"
+ended "$server" 0 "its server"
+
 background p stat --coordinator $nobody
 until_true grep -q outlast "/proc/$pid/cmdline" || fail "stat does not start"
 kill -TERM "$pid"

@@ -25,8 +25,9 @@ for workers in 1 2 3 4; do
 done
 [ "$(sha_of --seed 8)" != "$(sha_of --seed 7)" ] || fail "the seed makes no difference"
 # large enough that an update is cut into pieces
-wide=(--model mlp:512 --data-shape 28x28x10 --steps 30 --optimizer adam --workers 2)
+wide=(--model mlp:512 --dataset synthetic:shape=28x28,train=1000,test=200 --steps 30 --optimizer adam --workers 2)
 first=$(sha_of --seed 7 "${wide[@]}")
+[[ $first == *30\) ]] || fail "512 units: not at version 30: $first"
 again=$(sha_of --seed 7 "${wide[@]}" --threads 3)
 [ "$again" = "$first" ] || fail "three threads: $again, one: $first"
 verdict

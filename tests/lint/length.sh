@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# length.sh ROOT -- no function has more than 70 lines, no file more than 800
+# length.sh ROOT -- no function has more than 70 lines, no file more than 800; no line of what the changelog says of a version
+# more than 78 characters, as packages put two before it and Debian's lintian wants at most 80
 #
 # A function's lines are those from its opening brace to its closing one, both counted; in our style
 # they are the only braces in the first column.
@@ -29,3 +30,11 @@ FILENAME !~ /\.(c|h|inc)$/ { next }
 }
 END { exit bad }
 ' || exit 1
+[ ! -e tools/package/CHANGELOG.md ] || awk '
+/^## / { inside = 1 }
+inside && length > 78 {
+	print FILENAME ":" FNR ": " length " characters, not 78 at most"
+	bad = 1
+}
+END { exit bad }
+' tools/package/CHANGELOG.md

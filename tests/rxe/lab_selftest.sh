@@ -35,6 +35,26 @@ one_host() {
 	expect "state left in the shared directory" '' "$(ls -d "$tmp/one/.lab" 2>/dev/null)"
 }
 
+# shellcheck disable=SC2016  # expanded in the guest
+by_hand() {
+	local shell=$root/tools/lab/shell lab
+
+	"$run" --out "$tmp/hand" --deadline 120 -- "$shell" >"$tmp/stdout" 2>"$tmp/stderr" &
+	lab=$!
+	until [ -e "$tmp/hand/.lab/host0.pid" ] || ! kill -0 "$lab" 2>/dev/null; do
+		read -r -t 0.1 <> <(:)
+	done
+	"$shell" in "$tmp/hand" 0 sh -c 'echo "a  b"; ls -d "/sys/class/infiniband/$OL_DEVICE"; exit 3' >"$tmp/said"
+	expect "status of a command by hand" 3 $?
+	expect "what it says" "$(printf 'a  b\n/sys/class/infiniband/rxe0')" "$(cat "$tmp/said")"
+	"$shell" in "$tmp/hand" 1 true 2>"$tmp/said"
+	expect "status for a host that is not there" 1 $?
+	"$shell" end "$tmp/hand"
+	wait "$lab"
+	expect "status of a lab that is told to end" 0 $?
+	expect "files of commands" '' "$(find "$tmp/hand" -name 'shell.0.*')"
+}
+
 # A guest that measures its clock itself, while the machine is busy, gets it wrong in 1 of 6 boots.
 clock() {
 	local given
@@ -78,6 +98,7 @@ two_hosts() {
 }
 
 one_host
+by_hand
 clock
 panic
 kernel_warning

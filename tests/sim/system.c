@@ -66,7 +66,8 @@ static const struct {
 	     { 566, 9 },      { 2075760, 9 },  { 3350015, 10 }, { 3374079, 10 }, { 8003449, 12 },
 	     { 9200707, 12 }, { 9300479, 12 }, { 9302015, 12 }, { 862, 12 },     { 9505308, 20 },
 	     { 9437131, 20 }, { 9409958, 20 }, { 9603996, 20 }, { 317, 22 },     { 1217, 22 },
-	     { 3376, 22 },    { 7659, 22 },    { 15674, 22 } };
+	     { 3376, 22 },    { 7659, 22 },    { 15674, 22 },   { 2501, 23 },    { 21413, 23 },
+	     { 26468, 23 },   { 4444, 23 } };
 
 /* What a child tells, up to its last moment */
 struct report {
@@ -329,7 +330,7 @@ static const struct {
 	{ MUTATE_SHARED_BUFFERS, 322, 12 },  { MUTATE_NO_WITHDRAW, 384, 13 },
 	{ MUTATE_NEWCOMER_COUNTS, 137, 12 }, { MUTATE_ANY_MIRROR, 10, 10 },
 	{ MUTATE_FORGETS, 17, 10 },          { MUTATE_SESSION_LONG, 884, 12 },
-	{ MUTATE_ADMIT_IN_LOOP, 7, 10 },     { MUTATE_ADMIT_IN_LOOP, 532, 12 },
+	{ MUTATE_ADMIT_IN_LOOP, 335, 10 },   { MUTATE_ADMIT_IN_LOOP, 532, 12 },
 	{ MUTATE_ONE_NUMBERING, 2481, 15 },
 };
 
@@ -354,10 +355,13 @@ static const struct {
 	[MUTATE_NO_CRC] = { 740, 0 },
 	[MUTATE_EARLY_TAIL] = { 340, 0 },
 	[MUTATE_BOTH_COPIES] = { 1020, 0 },
-	[MUTATE_ANSWERS_OVER] = { 2060, 0 },
+	[MUTATE_ANSWERS_OVER] = { 3720, 0 },
 	[MUTATE_NO_ORPHANS] = { 2770, 0 },
 	[MUTATE_FIRST_SHARD_FIRST] = { 14510, 0 },
-	[MUTATE_NO_INTRODUCTION] = { 4970, 0 },
+	[MUTATE_LEFT_COUNTS] = { 3370, CLUSTER_AGE_DELTAS },
+	[MUTATE_NO_INTRODUCTION] = { 3370, CLUSTER_AGE_DELTAS },
+	[MUTATE_LENDS_ALL] = { 710, 0 },
+	[MUTATE_LENDS_ANY] = { 860, 0 },
 };
 
 /* 0: it was found */

@@ -221,6 +221,12 @@ static void rung(struct puppet *puppet, struct puppet_session *session, uint32_t
 		puppet->pins++;
 		return;
 	}
+	if (ol_bell_kind(imm) == OL_BELL_DECISION) {
+		puppet->decisions++;
+		return;
+	}
+	if (ol_bell_kind(imm) == OL_BELL_AGAIN)
+		return;
 	if (ol_bell_kind(imm) == OL_BELL_PART) {
 		puppet->parts++;
 		puppet->part_first = ol_part_first(ol_bell_arg(imm));
@@ -338,6 +344,23 @@ void puppet_ack(struct puppet *puppet, enum ol_wire_role role, uint64_t seq, uin
 	ol_record_seal(&ack);
 	ack.crc ^= puppet->torn;
 	say(puppet, session, &ack, slot * sizeof(ack), ol_bell_make(OL_BELL_ACK, slot));
+}
+
+void puppet_held(struct puppet *puppet, uint64_t seq, uint32_t slot)
+{
+	const struct ol_xport_write bell = {
+		.flags = OL_XPORT_DOORBELL,
+		.imm = ol_bell_make(OL_BELL_HELD, ol_held_arg(slot, seq_of(seq))),
+	};
+
+	check_ok(puppet->ops->post_write(puppet->sessions[OL_ROLE_WORKER].conn, &bell));
+}
+
+void puppet_knows(struct puppet *puppet, uint32_t founded)
+{
+	struct ol_board *board = puppet->memory->addr;
+
+	ol_word_store(&board->line.decider, founded);
 }
 
 void puppet_cut(struct puppet *puppet, enum ol_wire_role role)

@@ -63,6 +63,7 @@ struct puppet {
 	unsigned push_count;
 	unsigned withdrawals; /* how often a worker said so */
 	unsigned pins; /* how often it rang for a pin */
+	unsigned decisions; /* how often it carried one here */
 	unsigned parts; /* announcements of parts of gradients … */
 	uint64_t part_first; /* … and from which float on the last one says that all is there */
 	uint64_t version; /* published last */
@@ -94,6 +95,10 @@ void puppet_welcome(struct puppet *puppet, enum ol_wire_role role, uint32_t epoc
 /* puppet_ack -- the last push that landed in a slot of whichever server was seq */
 void puppet_ack(struct puppet *puppet, enum ol_wire_role role, uint64_t seq, uint32_t slot,
 		int status);
+/* puppet_held -- of a push that has landed: it is here, and not resolved */
+void puppet_held(struct puppet *puppet, uint64_t seq, uint32_t slot);
+/* puppet_knows -- it says in its version line which founding of shard 0 it knows */
+void puppet_knows(struct puppet *puppet, uint32_t founded);
 /* puppet_cut -- end the session */
 void puppet_cut(struct puppet *puppet, enum ol_wire_role role);
 

@@ -18,7 +18,7 @@ const char ol_exit_help[] =
 	"  0    done\n"
 	"  1    failed for a reason not listed here; serve: its last checkpoint could not be written\n"
 	"  2    wrong usage: an option, or a value out of range\n"
-	"  3    data set or file of weights missing or malformed\n"
+	"  3    data set, file of weights or checkpoint missing or malformed\n"
 	"  4    no server or coordinator at the address, or the connection to it was lost\n"
 	"  5    refused: geometry, worker id, job key, or the server is full\n"
 	"  6    no such transport, RDMA device or address on this machine\n"
@@ -57,6 +57,8 @@ int ol_cmd_exit_of(int status)
 	case -EHOSTUNREACH:
 	case -ENETUNREACH:
 		return OL_EXIT_SERVER;
+	case OL_E_NO_CHECKPOINT:
+		return OL_EXIT_DATA;
 	case OL_E_EPOCH:
 	case OL_E_GEOMETRY:
 	case OL_E_AUTH:

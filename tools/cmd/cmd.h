@@ -24,7 +24,7 @@ enum ol_exit {
 		1, /* none of those below: a file or the last checkpoint cannot be written, … */
 	OL_EXIT_USAGE =
 		2, /* unknown option, value out of range, settings that do not go together */
-	OL_EXIT_DATA = 3, /* data set or file of weights missing or malformed */
+	OL_EXIT_DATA = 3, /* data set, file of weights or checkpoint missing or malformed */
 	OL_EXIT_SERVER = 4, /* no server there, or the connection to it was lost */
 	OL_EXIT_REFUSED = 5, /* geometry, worker id, job key; or the server is full */
 	OL_EXIT_DEVICE = 6, /* no such transport, RDMA device or address of one on this machine */

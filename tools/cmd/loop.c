@@ -202,15 +202,20 @@ static int op_wait(struct ol_loop *loop, struct ol_op *op)
 	}
 }
 
-/* Note how many gradients of this worker the shards had at its start; fewer after a rollback below
- * that */
+/* Note how many gradients of this worker the shards had at its start; fewer after a rollback below that, which
+ * begins an epoch. (In one epoch older weights are a snapshot from before: OL_PULL_EVEN.) */
 static void base_take(struct ol_loop *loop)
 {
+	struct ol_link_stat link = { 0 };
+
 	for (uint32_t i = 0; i < loop->shards; i++) {
 		uint64_t applied = ol_applied_grads(loop->worker, i, loop->worker_id);
 
-		if (!loop->began || applied < loop->base[i])
-			loop->base[i] = applied;
+		(void)ol_link_get_stat(loop->worker, i, &link);
+		if (loop->began && (applied >= loop->base[i] || link.epoch == loop->base_epochs[i]))
+			continue;
+		loop->base[i] = applied;
+		loop->base_epochs[i] = link.epoch;
 	}
 }
 

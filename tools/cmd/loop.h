@@ -108,6 +108,7 @@ struct ol_loop {
 	uint64_t drawn; /* the batch drawn is of this position, … */
 	bool has_drawn; /* … if there is one */
 	uint64_t base[OL_LOOP_SHARDS_MAX]; /* its gradients at each shard before it started */
+	uint32_t base_epochs[OL_LOOP_SHARDS_MAX]; /* of these weights */
 	struct {
 		uint32_t outages; /* that the parent knows of */
 		bool down;

@@ -253,10 +253,14 @@ void ol_proc_exit_text(const struct ol_proc *proc, char *text, size_t text_bytes
 			 WEXITSTATUS(proc->wait_status));
 }
 
+int ol_proc_exit_code(const struct ol_proc *proc)
+{
+	return WIFEXITED(proc->wait_status) ? WEXITSTATUS(proc->wait_status) : -1;
+}
+
 bool ol_proc_failed(const struct ol_proc *proc)
 {
-	return proc->ended &&
-	       (!WIFEXITED(proc->wait_status) || WEXITSTATUS(proc->wait_status) != 0);
+	return proc->ended && ol_proc_exit_code(proc) != 0;
 }
 
 int ol_usage_read(pid_t pid, struct ol_usage *ret_usage)

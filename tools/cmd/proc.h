@@ -64,6 +64,8 @@ void ol_proc_kill(const struct ol_proc *proc, int signo);
 /* ol_proc_fini -- kill it if need be, wait for it, close the socket; it may be started again */
 void ol_proc_fini(struct ol_proc *proc);
 
+/* ol_proc_exit_code -- of one that has ended; -1: a signal ended it */
+int ol_proc_exit_code(const struct ol_proc *proc);
 /* ol_proc_exit_text -- "was killed by signal 9", "ended with exit status 4" */
 void ol_proc_exit_text(const struct ol_proc *proc, char *text, size_t text_bytes);
 

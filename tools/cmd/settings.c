@@ -252,7 +252,8 @@ static const struct ol_conf_field restore_first_fields[] = {
 	OL_ROW_CHOICE(
 		ol_set_durable, restore, "none", restores,
 		"where its weights come from: none: it begins the job; checkpoint: the newest "
-		"whole one; mirror: the freshest that a worker holds; freshest: the newer of both"),
+		"whole one; mirror: the freshest that a worker holds; freshest: of both what lacks "
+		"less"),
 };
 
 const struct ol_rows ol_rows_restore_first = OL_ROWS(restore_first_fields);
@@ -261,8 +262,8 @@ static const struct ol_conf_field restore_again_fields[] = {
 	OL_ROW_CHOICE(
 		ol_set_durable, restore, "freshest", restores,
 		"where a server that is started again has its weights from: checkpoint: the "
-		"newest whole one; mirror: the freshest that a worker holds; freshest: the newer "
-		"of both; none: the first weights, which throws the training away"),
+		"newest whole one; mirror: the freshest that a worker holds; freshest: of both "
+		"what lacks less; none: the first weights, which throws the training away"),
 };
 
 const struct ol_rows ol_rows_restore_again = OL_ROWS(restore_again_fields);

@@ -75,33 +75,52 @@ static const char *batch_file(void)
 	return file != NULL ? file : getenv("LSB_DJOB_HOSTFILE");
 }
 
+/* The hosts that a batch system gave, if it did: 0, or an exit code after an error line */
+static int given_find(struct launch *launch)
+{
+	const char *batch = launch->set.mpirun ? batch_file() : NULL;
+	const char *nodes = getenv("SLURM_JOB_NODELIST"), *tasks = NULL;
+	struct launch_hosts *hosts = &launch->hosts;
+	char err[256] = "";
+
+	if (batch != NULL) {
+		if (launch_hosts_read(hosts, batch, err, sizeof(err)) != 0)
+			return ol_settings_fail(&launch->settings, "mpirun", err);
+		hosts->are_given = true;
+		return 0;
+	}
+	/* hosts of a file to which a way by ssh was given: of no allocation */
+	if (nodes == NULL || getenv("SLURM_JOB_ID") == NULL ||
+	    (launch->set.hosts != NULL && launch->set.ssh != NULL))
+		return 0;
+	/* unless it was asked for tasks it says one a node, which nobody meant */
+	if (getenv("SLURM_NTASKS") != NULL || getenv("SLURM_NTASKS_PER_NODE") != NULL)
+		tasks = getenv("SLURM_TASKS_PER_NODE");
+	if (launch_hosts_slurm(hosts, nodes, tasks, err, sizeof(err)) != 0)
+		return ol_cmd_error(OL_EXIT_USAGE, "launch", err, NULL, NULL);
+	if (!launch->set.mpirun)
+		launch->way = LAUNCH_BY_SRUN;
+	return 0;
+}
+
 static int hosts_find(struct launch *launch)
 {
-	const char *nodes = getenv("SLURM_JOB_NODELIST"), *tasks = NULL, *file = launch->set.hosts;
 	struct launch_hosts *hosts = &launch->hosts;
 	char err[256] = "", self[LAUNCH_NAME_MAX] = "localhost";
+	int rc;
 
 	launch->way = launch->set.mpirun ? LAUNCH_BY_MPIRUN : LAUNCH_BY_SSH;
-	if (file == NULL && launch->set.mpirun)
-		file = batch_file();
-	if (file != NULL) {
-		if (launch_hosts_read(hosts, file, err, sizeof(err)) != 0)
-			return ol_settings_fail(&launch->settings,
-						launch->set.hosts != NULL ? "hosts" : "mpirun",
-						err);
-	} else if (nodes != NULL && getenv("SLURM_JOB_ID") != NULL) {
-		/* unless it was asked for tasks it says one a node, which nobody meant */
-		if (getenv("SLURM_NTASKS") != NULL || getenv("SLURM_NTASKS_PER_NODE") != NULL)
-			tasks = getenv("SLURM_TASKS_PER_NODE");
-		if (launch_hosts_slurm(hosts, nodes, tasks, err, sizeof(err)) != 0)
-			return ol_cmd_error(OL_EXIT_USAGE, "launch", err, NULL, NULL);
-		if (!launch->set.mpirun)
-			launch->way = LAUNCH_BY_SRUN;
-	} else if (launch->set.mpirun) {
+	rc = given_find(launch);
+	if (rc != 0)
+		return rc;
+	if (launch->set.hosts != NULL) {
+		if (launch_hosts_read(hosts, launch->set.hosts, err, sizeof(err)) != 0)
+			return ol_settings_fail(&launch->settings, "hosts", err);
+	} else if (hosts->count == 0 && launch->set.mpirun) {
 		return ol_settings_fail(&launch->settings, "mpirun",
 					"leads to no host: give --hosts, or start it in a job of "
 					"PBS, LSF or Slurm");
-	} else {
+	} else if (hosts->count == 0) {
 		(void)gethostname(self, sizeof(self) - 1);
 		hosts->count = 1;
 		hosts->list[0] = (struct launch_host){ .slots = LAUNCH_ANY, .servers = LAUNCH_ANY };
@@ -270,9 +289,9 @@ static int coordinator_check(struct launch *launch)
 	if (launch->set.ensemble > 0)
 		return ensemble_find(launch);
 	if (launch->has_chains && launch->set.coord.coordinator == NULL && !all_are_here(launch))
-		return ol_settings_fail(&launch->settings, "coordinator",
-					"is missing: replicas on several hosts need one, "
-					"zk:HOST:PORT,..., or an --ensemble of the job's own");
+		return ol_cmd_error(OL_EXIT_USAGE, "launch", "--coordinator is missing", NULL,
+				    "replicas on several hosts need one, zk:HOST:PORT,..., or an "
+				    "--ensemble of the job's own");
 	return coordinator_find(launch);
 }
 

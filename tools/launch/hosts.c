@@ -29,14 +29,24 @@ static bool name_is_good(const char *name)
 				 "._-@:%[]")] == '\0';
 }
 
-/* The host of that name, at the end of the list if it is new; NULL: there are too many */
+/* A batch system may say the short name of what a file names in full, or the other way round */
+static bool is_short_of(const char *a, const char *b)
+{
+	const size_t len = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
+
+	return strncmp(a, b, len) == 0 && (a[len] == '.' || b[len] == '.') &&
+	       strspn(a, "0123456789.") < len; /* no address */
+}
+
+/* The host of that name, at the end of the list if it is new; NULL: there are too many, or it is none of those given */
 static struct launch_host *host_find(struct launch_hosts *hosts, const char *name)
 {
 	for (uint32_t i = 0; i < hosts->count; i++) {
-		if (strcmp(hosts->list[i].name, name) == 0)
+		if (strcmp(hosts->list[i].name, name) == 0 ||
+		    (hosts->are_given && is_short_of(hosts->list[i].name, name)))
 			return &hosts->list[i];
 	}
-	if (hosts->count == LAUNCH_HOSTS_MAX)
+	if (hosts->are_given || hosts->count == LAUNCH_HOSTS_MAX)
 		return NULL;
 	hosts->list[hosts->count] =
 		(struct launch_host){ .slots = LAUNCH_ANY, .servers = LAUNCH_ANY };
@@ -62,6 +72,9 @@ static const char *word_take(const char *word, struct launch_host *host, uint32_
 			       : "has no number from 0 to 100000";
 	if (!name_is_good(value))
 		return "has no name behind it, of letters, digits and . _ - @ : %";
+	if (strncmp(word, "address=@", 9) == 0)
+		return "is no address that other hosts can reach; where all are this machine, give "
+		       "--transport shm";
 	if (strncmp(word, "rack=", 5) == 0)
 		snprintf(host->rack, sizeof(host->rack), "%s", value);
 	else if (strncmp(word, "address=", 8) == 0)
@@ -71,11 +84,13 @@ static const char *word_take(const char *word, struct launch_host *host, uint32_
 	return NULL;
 }
 
-/* NULL, or the fault; *ret_word is the word that has it */
-static const char *line_take(struct launch_hosts *hosts, char *line, const char **ret_word)
+/* NULL, or the fault; *ret_word is the word that has it; *ret_named: true from the first line on that is about a host
+ * of the job */
+static const char *line_take(struct launch_hosts *hosts, char *line, const char **ret_word,
+			     bool *ret_named)
 {
 	uint32_t slots = LAUNCH_ANY, before = hosts->count;
-	struct launch_host *host;
+	struct launch_host other = { .slots = 0 }, *host;
 	const char *wrong = NULL;
 	char *rest = line, *word;
 
@@ -89,13 +104,20 @@ static const char *line_take(struct launch_hosts *hosts, char *line, const char 
 	if (!name_is_good(word))
 		return "is no name of a host";
 	host = host_find(hosts, word);
-	if (host == NULL)
+	if (host == NULL && !hosts->are_given)
 		return "is one host too many: 256 can be given";
+	*ret_named = host != NULL || *ret_named;
+	if (host == NULL)
+		host = &other;
 	while (wrong == NULL && (word = strsep(&rest, " \t")) != NULL) {
 		if (word[0] == '\0')
 			continue;
 		*ret_word = word;
 		wrong = word_take(word, host, &slots);
+	}
+	if (hosts->are_given) {
+		host->slots = slots < host->slots ? slots : host->slots;
+		return wrong;
 	}
 	if (hosts->count != before) {
 		host->slots = slots;
@@ -113,20 +135,23 @@ int launch_hosts_parse(struct launch_hosts *hosts, const char *name, const char 
 	char *copy = strdup(text), *rest = copy, *line;
 	const char *wrong = NULL, *word = "";
 	unsigned number = 0;
+	bool named = false;
 
-	hosts->count = 0;
+	if (!hosts->are_given)
+		hosts->count = 0;
 	if (copy == NULL)
 		wrong = "needs memory that is not there";
 	while (wrong == NULL && (line = strsep(&rest, "\n")) != NULL) {
 		number++;
-		wrong = line_take(hosts, line, &word);
+		wrong = line_take(hosts, line, &word, &named);
 	}
 	if (wrong != NULL)
 		snprintf(err, err_bytes, "%s:%u: \"%.80s\" %s", name, number, word, wrong);
-	else if (hosts->count == 0)
-		snprintf(err, err_bytes, "%s: names no host", name);
+	else if (!named)
+		snprintf(err, err_bytes, "%s: names no host%s", name,
+			 hosts->are_given ? " of the allocation" : "");
 	free(copy);
-	return wrong != NULL || hosts->count == 0 ? -EINVAL : 0;
+	return wrong != NULL || !named ? -EINVAL : 0;
 }
 
 int launch_hosts_read(struct launch_hosts *hosts, const char *path, char *err, size_t err_bytes)
@@ -262,6 +287,7 @@ int launch_hosts_slurm(struct launch_hosts *hosts, const char *nodes, const char
 	const char *wrong = nodes[0] == '\0' ? "is empty" : NULL;
 
 	hosts->count = 0;
+	hosts->are_given = false;
 	for (const char *at = nodes; wrong == NULL && at != NULL; at = nodes_next(at))
 		wrong = nodes_expand(hosts, "", 0, at);
 	if (wrong != NULL) {
@@ -272,5 +298,6 @@ int launch_hosts_slurm(struct launch_hosts *hosts, const char *nodes, const char
 		wrong = tasks_take(hosts, tasks);
 	if (wrong != NULL)
 		snprintf(err, err_bytes, "SLURM_TASKS_PER_NODE: \"%.80s\" %s", tasks, wrong);
+	hosts->are_given = true;
 	return wrong != NULL ? -EINVAL : 0;
 }

@@ -29,7 +29,9 @@ static const struct ol_conf_field launch_fields[] = {
 		launch_set, hosts, NULL,
 		"file of hosts, a line each: HOST [slots=N] [servers=N] [rack=NAME] [address=ADDR]; "
 		"slots: workers that it takes, servers: servers that it takes, address: that its "
-		"servers listen at. Without it those of the Slurm allocation, else this machine"),
+		"servers listen at. Without it this machine. In an allocation of Slurm (PBS, LSF: with "
+		"--mpirun) the hosts are the allocation's; the file says more of them, and may say it "
+		"of a whole site; with --ssh it names hosts, there too"),
 	OL_ROW_CHOICE(
 		launch_set, apart, "host", aparts,
 		"what the replicas of a shard do not share; racks they share only where there "
@@ -43,9 +45,10 @@ static const struct ol_conf_field launch_fields[] = {
 		launch_set, srun, NULL,
 		"command that starts a step of the Slurm allocation, whose host follows; without "
 		"it " LAUNCH_SRUN),
-	OL_ROW_BOOL(launch_set, mpirun, "false",
-		    "reach the hosts by mpirun, one a host, where ssh does not lead to them. "
-		    "Without --hosts they are those of $PBS_NODEFILE or $LSB_DJOB_HOSTFILE"),
+	OL_ROW_BOOL(
+		launch_set, mpirun, "false",
+		"reach the hosts by mpirun, one a host, where ssh does not lead to them: those of "
+		"$PBS_NODEFILE, $LSB_DJOB_HOSTFILE or Slurm, else those of --hosts"),
 	OL_ROW_STR(launch_set, mpirun_command, NULL,
 		   "with --mpirun: command that starts one process on a host, to which --host HOST "
 		   "is added; without it " LAUNCH_MPIRUN),

@@ -48,6 +48,13 @@ static bool status_is_final(int status)
 	}
 }
 
+/* Nor does one mend what a server says so after it has listened: it has looked for its weights since */
+static bool status_is_of_weights(int status)
+{
+	return WIFEXITED(status) &&
+	       (WEXITSTATUS(status) == OL_EXIT_DATA || WEXITSTATUS(status) == OL_EXIT_REFUSED);
+}
+
 static uint64_t pause_of(const struct launch_policy *policy, uint32_t spent)
 {
 	uint64_t pause_ns = policy->pause_ns;
@@ -69,7 +76,8 @@ void launch_life_end(struct launch_life *life, const struct launch_policy *polic
 	if (life->is_asked || (kind == LAUNCH_WORKER && status == 0))
 		return;
 	life->state = LAUNCH_FAILED;
-	if (kind == LAUNCH_SERVER && !life->has_run && status_is_final(status))
+	if (kind == LAUNCH_SERVER &&
+	    (life->has_run ? status_is_of_weights(status) : status_is_final(status)))
 		return;
 	if (kind == LAUNCH_KEEPER && WIFEXITED(status))
 		return;

@@ -55,7 +55,7 @@ void launch_life_runs(struct launch_life *life);
  * launch_life_end -- it has ended, with this status; the state says what comes next: WAITS, DONE or FAILED
  *
  * A server of this program that never listened, and says that its words or its data are wrong, or its address in use,
- * fails at once; so does a worker whose command is not found, or cannot be run (status 127 or 126). A server that has
+ * fails at once; so does one that has listened, and says that its weights cannot be used, and a worker whose command is not found, or cannot be run (status 127 or 126). A server that has
  * listened, and whose address is in use when it comes back, tries again for a minute, and that counts as no restart.
  */
 void launch_life_end(struct launch_life *life, const struct launch_policy *policy,

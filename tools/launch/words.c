@@ -3,6 +3,7 @@
 /*
  * words.c -- the command line and the variables of a server and of a worker
  */
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,19 @@ static void rows_add(const struct ol_settings *settings, struct ol_args *args, s
 	}
 }
 
+/* The name that a batch system has for a host often leads to a network without RDMA: there a server looks for its device's
+ * address itself. */
+static const char *host_address(const struct launch *launch, const struct launch_host *host)
+{
+	struct in6_addr ignored;
+
+	if (host->address[0] != '\0')
+		return host->address;
+	return launch->hosts.are_given && inet_pton(AF_INET, host->name, &ignored) != 1
+		       ? ""
+		       : host->name;
+}
+
 static void listen_add(const struct launch *launch, const struct launch_proc *proc,
 		       struct ol_args *args)
 {
@@ -44,8 +58,7 @@ static void listen_add(const struct launch *launch, const struct launch_proc *pr
 		ol_args_add(args, "--listen=@%s-server%u.%u", launch->job, proc->shard,
 			    proc->place);
 	else
-		ol_args_add(args, "--listen=%s:0",
-			    host->address[0] != '\0' ? host->address : host->name);
+		ol_args_add(args, "--listen=%s:0", host_address(launch, host));
 }
 
 /* Where its weights come from: of the first start and of the others */
@@ -59,6 +72,8 @@ static void restore_add(const struct launch *launch, const struct launch_proc *p
 			    ol_settings_text(&launch->settings, "restore", text, sizeof(text)));
 	else if (launch->set.resume)
 		ol_args_add(args, "--restore=checkpoint");
+	else
+		ol_args_add(args, "--restore=none");
 	if (!launch->has_chains)
 		ol_args_add(args, "--epoch=%u", proc->life.starts + 1);
 }
@@ -112,6 +127,8 @@ const char *launch_ensemble_host(const struct launch *launch, uint32_t host)
 
 	if (launch->hosts.count == 1 && at->is_here)
 		return "127.0.0.1";
+	if (strncmp(at->address, "oob:", 4) == 0)
+		return at->address + 4;
 	return at->address[0] != '\0' ? at->address : at->name;
 }
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An hour of faults under a real Prometheus: does each alert of alerts.yml fire for its fault, and for none else?
 
-Three jobs run on this machine over shm: a chain of three with a spare at a ZooKeeper, six workers; a server
-alone with full checkpoints on a small disk, two workers; a synchronous one with a running checkpoint, two
-workers. Each has an exporter with an observer's credential. Every alert's fault is injected for real, and
+Four jobs run on this machine over shm: a chain of three with a spare at a ZooKeeper, six workers; another one
+of few parameters, whose servers are killed; a server alone with full checkpoints on a small disk, two workers;
+a synchronous one with a running checkpoint, two workers. Each has an exporter with an observer's credential. Every alert's fault is injected for real, and
 mended; what is left of the time are kills of servers, from a seed. Prometheus has alerts.yml with its
 times divided by --factor; thresholds for what the system itself takes (a turn, a push, a scrape) stay.
 
@@ -57,6 +57,11 @@ class Scene:
             "chain", folder, workers=6, pause=0.5, coordinator=self.coordinator, params=scene.PARAMS,
             replicas=3, workers_max=8, lease_ms=scene.LEASE_MS, restore="none"))
         self.chain.add_spare()
+        # whose servers are killed: as many pushes in a window of the scaled rules as a job has in one as it is
+        self.small = self.have(scene.Job(
+            "small", folder, workers=6, pause=0.05, coordinator=self.coordinator, params=1 << 12,
+            replicas=3, workers_max=8, lease_ms=scene.LEASE_MS, restore="none"))
+        self.small.add_spare()
         self.alone = self.have(scene.Job(
             "alone", folder, workers=2, pause=0.25, params=scene.PARAMS, workers_max=8, lease_ms=60000,
             durability="checkpoint", checkpoint=f"every=50steps,dir={self.disk},keep=2"))
@@ -64,7 +69,7 @@ class Scene:
             "steps", folder, workers=2, pause=0.25, params=scene.PARAMS, workers_max=8, lease_ms=60000,
             consistency="sync", durability="checkpoint",
             checkpoint=f"every=100steps,dir={folder / 'running'},round-robin,r=1/4"))
-        self.jobs = [self.chain, self.alone, self.steps]
+        self.jobs = [self.chain, self.small, self.alone, self.steps]
         gone = ",".join(f"@outlast-gone-{os.getpid()}-{at}" for at in range(RACK))
         self.rack = self.have(scene.Exporter("rack", ["--servers", gone], folder,
                                              self.alone.keys["observer"]), "kill")
@@ -118,7 +123,8 @@ def push_slow(s: Scene) -> Iterator[None]:
 
 @contextlib.contextmanager
 def checkpoint_old(s: Scene) -> Iterator[None]:
-    """Workers so slow that a quarter of 100 steps takes ten minutes."""
+    """Workers so slow that a quarter of 100 steps takes ten minutes, from a checkpoint on."""
+    scene.until("a checkpoint", lambda: 0 < s.steps.exporter.value("outlast_checkpoint_age_seconds") < 1, 60)
     s.steps.crew.say(pause=24)
     yield
     s.steps.crew.say(pause=0.25)
@@ -126,7 +132,7 @@ def checkpoint_old(s: Scene) -> Iterator[None]:
 
 @contextlib.contextmanager
 def chain_short(s: Scene) -> Iterator[None]:
-    down = [s.chain.replicas()[-1], *waiting(s)]
+    down = [s.chain.replicas()[-1], *waiting(s.chain)]
     for server in down:
         s.kill(s.chain, server)
     yield
@@ -274,9 +280,9 @@ def metrics_missing(s: Scene) -> Iterator[None]:
         job.exporter.start()
 
 
-def waiting(s: Scene) -> list[scene.Server]:
-    in_view = s.chain.replicas()
-    return [server for server in s.chain.servers if server not in in_view and server.alive]
+def waiting(chain: scene.Job) -> list[scene.Server]:
+    in_view = chain.replicas()
+    return [server for server in chain.servers if server not in in_view and server.alive]
 
 
 @dataclass(frozen=True)
@@ -299,7 +305,8 @@ FAULTS = (
     Fault("checkpoint-old", "CheckpointOld", "steps", checkpoint_old,
           "workers so slow that the next checkpoint is far away", beside=True),
     Fault("chain-short", "ChainShort", "chain", chain_short, "the tail and the spare are killed"),
-    Fault("coordinator-down", "CoordinatorDown", "chain", coordinator_down, "ZooKeeper is killed"),
+    Fault("coordinator-down", "CoordinatorDown", "chain", coordinator_down, "ZooKeeper is killed", {
+        ("CoordinatorDown", "small"): "it has the same one"}),
     Fault("ring-full", "RingFull", "chain", ring_full, "the tail runs for 20 ms in 1.5 s", {
         ("PushSlow", "chain"): "the head holds pushes until its ring has a place",
         ("TurnLong", "chain"): "the tail may be stopped within a turn of its loop"}),
@@ -454,14 +461,14 @@ class Run:
                     result.wrong = f"{other[0]} did not resolve"
         except (OSError, TimeoutError, scene.outlast.Error, IndexError) as error:
             result.wrong = repr(error)
-        self.whole()
+        self.whole(self.s.chain)
         result.ended = time.time()
         say(f"{fault.name}: {result.wrong or 'done'}")
 
-    def whole(self) -> None:
+    def whole(self, chain: scene.Job) -> None:
         """A chain of three with a spare, again; then a pause."""
         with contextlib.suppress(TimeoutError):
-            scene.until("the chain is whole", lambda: len(self.s.chain.replicas()) == 3, 40)
+            scene.until("the chain is whole", lambda: len(chain.replicas()) == 3, 40)
         time.sleep(CALM_S)
 
     def faults(self, chosen: list[Fault]) -> None:
@@ -488,34 +495,34 @@ class Run:
                 if time.time() + 2 * LONG_S < until:
                     self.long_kill(rng)
                 continue
-            job = rng.choice((s.chain, s.chain, s.chain, s.alone))
-            server, down_s = rng.choice(job.servers), rng.uniform(0, 4 if job is s.chain else 1)
+            job = rng.choice((s.small, s.small, s.small, s.alone))
+            server, down_s = rng.choice(job.servers), rng.uniform(0, 4 if job is s.small else 1)
             began = time.time()
             s.kill(job, server, down_s)
             time.sleep(down_s)
             job.start(server)
             say(f"killed {job.name} {short(server.address)} for {time.time() - began:.1f} s")
-            self.whole()
+            self.whole(s.small)
 
     def long_kill(self, rng: random.Random) -> None:
-        s, result = self.s, Result("long kill", "ChainShort", "chain", {}, time.time())
+        s, result = self.s, Result("long kill", "ChainShort", "small", {}, time.time())
         self.results.append(result)
-        down = [rng.choice(s.chain.replicas()), *waiting(s)]
+        down = [rng.choice(s.small.replicas()), *waiting(s.small)]
         for server in down:
-            s.kill(s.chain, server, LONG_S)
+            s.kill(s.small, server, LONG_S)
         time.sleep(max(0.0, result.began + LONG_S - time.time()))
         for span in self.watch.spans:
-            if span["alert"] == "ChainShort" and span["from"] > result.began:
+            if (span["alert"], span["job"]) == ("ChainShort", "small") and span["from"] > result.began:
                 result.fired = span["from"] - result.began
         result.wrong = "" if result.fired else "did not fire"
         mended = time.time()
         for server in down:
-            s.chain.start(server)
-        if self.watch.wait(("ChainShort", "chain"), False, self.waits["ChainShort"][1]):
+            s.small.start(server)
+        if self.watch.wait(("ChainShort", "small"), False, self.waits["ChainShort"][1]):
             result.resolved = time.time() - mended
         else:
             result.wrong = "did not resolve"
-        self.whole()
+        self.whole(s.small)
         result.ended = time.time()
 
     def judge(self) -> list[str]:

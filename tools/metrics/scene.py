@@ -260,7 +260,10 @@ def scale(rules: str, factor: float) -> str:
 
     rules = re.sub(r"for: (\d+)(ms|[smh])\b", lambda m: f"for: {shorter(m[1], m[2])}", rules)
     rules = re.sub(r"\[(\d+)(ms|[smh])\]", lambda m: f"[{shorter(m[1], m[2])}]", rules)
-    return re.sub(r"(_age_seconds > )(\d+)", lambda m: f"{m[1]}{float(m[2]) / factor:g}", rules)
+    rules, count = re.subn(r"(_age_seconds\)? > )(\d+)", lambda m: f"{m[1]}{float(m[2]) / factor:g}", rules)
+    if count == 0:
+        raise SystemExit("alerts.yml: no age of a checkpoint is compared with a number that can be scaled")
+    return rules
 
 
 class Worker(threading.Thread):

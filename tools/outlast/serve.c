@@ -20,6 +20,7 @@
 #include "cmd/cmd.h"
 #include "cmd/control.h"
 #include "cmd/counters.h"
+#include "cmd/device.h"
 #include "cmd/durable.h"
 #include "cmd/key.h"
 #include "cmd/logs.h"
@@ -27,6 +28,7 @@
 #include "cmd/settings.h"
 #include "outlast/first.h"
 #include "outlast/service.h"
+#include "outlast/waits.h"
 #include "outlast_server.h"
 
 #define MAX_PARAMS ((uint64_t)1 << 40) /* ol_shard_span()'s */
@@ -36,7 +38,6 @@ enum {
 	RESTORE_LOOK_MS = 2, /* the same, until it has its weights */
 	GONE_LEASES = 2, /* a replica without a session for so long does not come back by itself */
 	STAT_MS = 100, /* between two reports of a replica to its parent */
-	WAIT_TEXT_MAX = 400,
 	CHAINS_TIMEOUT_MS = 5000,
 	MEMORY_TEXT_MAX = 384
 };
@@ -78,9 +79,10 @@ struct serve_set {
 
 static const struct ol_conf_field serve_fields[] = {
 	OL_ROW_GROUP("this server"),
-	OL_ROW_STR(serve_set, listen, OL_DEFAULT_LISTEN,
-		   "verbs HOST:PORT (port 0: any) or, where the fabric has no IP addresses, "
-		   "oob:HOST:PORT; shm a path or @NAME"),
+	OL_ROW_STR(
+		serve_set, listen, OL_DEFAULT_LISTEN,
+		"verbs HOST:PORT (port 0: any; no host: the address of its device) or, where the "
+		"fabric has no IP addresses, oob:HOST:PORT; shm a path or @NAME"),
 	OL_ROW_U32(serve_set, shard, "0", 0, 63, "which shard it holds, from 0"),
 	OL_ROW_U32(serve_set, servers, "1", 1, 64, "how many shards, hence servers, there are"),
 	OL_ROW_U32(
@@ -139,8 +141,10 @@ static const struct ol_rows serve_rows = OL_ROWS(serve_fields);
 
 /* Shown after those of ol_rows_coord and ol_rows_chain */
 static const struct ol_conf_field replica_fields[] = {
-	OL_ROW_U32(serve_set, rank, "0", 0, 0,
-		   "chain: of servers that wait for a place the lowest is taken first"),
+	OL_ROW_U32(
+		serve_set, rank, "0", 0, 0,
+		"chain: of servers that wait for a place the lowest is taken first; to found it, of "
+		"those that restore the newest checkpoint"),
 	OL_ROW_BOOL(
 		serve_set, refound, "false",
 		"chain: once all replicas are gone a new server begins anew, from where "
@@ -172,7 +176,7 @@ struct serve {
 	char key[OL_JOB_KEY_MAX];
 	bool restored; /* the source of the weights was reported to the parent */
 	struct ol_chains *chains; /* started by hand: to say what it waits for; else NULL */
-	char waits[WAIT_TEXT_MAX]; /* as printed last */
+	char waits[WAITS_TEXT_MAX]; /* as printed last */
 	uint64_t said_ns; /* last report, or look at what it waits for; 0: none yet */
 	uint64_t views; /* at that time */
 	uint64_t gone_ns; /* since when no replica of the chain has a session; 0: one has */
@@ -283,6 +287,12 @@ static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 	opts->blocks = serve->first.blocks;
 	opts->block_count = serve->first.block_count;
 	opts->restore_version = set->restore_version;
+	if (set->refound && !ol_conf_is_set(serve->settings.conf, "restore"))
+		ol_logs_say(
+			OL_LOG_WARN,
+			"--refound without --restore: a chain that has lost all its replicas begins at "
+			"version 0, whatever checkpoints there are: --restore freshest goes on from "
+			"them");
 	return 0;
 }
 
@@ -327,11 +337,14 @@ static int server_open(struct serve *serve)
 {
 	const struct serve_set *set = &serve->set;
 	struct ol_server_opts opts;
-	char err[512] = "";
+	char err[512] = "", listen[OL_LISTEN_MAX];
 	int rc;
 
 	ol_server_opts_init(&opts);
-	opts.listen = set->listen;
+	rc = ol_device_listen(set->listen, set->link.device, set->shard, listen, &opts.listen, err,
+			      sizeof(err));
+	if (rc != 0)
+		return ol_cmd_error(ol_cmd_exit_of(rc), "serve", err, NULL, ol_cmd_remedy(rc));
 	opts.transport = ol_transport_name(set->transport.transport);
 	opts.device = set->link.device;
 	opts.job_key = serve->key;
@@ -426,60 +439,22 @@ static bool chain_gone(struct serve *serve, const struct ol_chain_info *info)
 	return now_ns - serve->gone_ns > GONE_LEASES * serve->set.lease.lease_ms * OL_NS_PER_MS;
 }
 
-static void gone_text(const struct serve *serve, const struct ol_chain_info *info,
-		      char text[WAIT_TEXT_MAX])
-{
-	char who[48] = "the last replica of its chain is";
-
-	if (info->count > 1)
-		snprintf(who, sizeof(who), "all %u replicas of its chain are", info->count);
-	snprintf(
-		text, WAIT_TEXT_MAX,
-		"shard %u: %s gone, and unless one still runs, so is what was committed; it waits "
-		"for ever. To begin anew give the job another name (--job), with --restore checkpoint "
-		"from its last one, or use --refound from the first start",
-		serve->set.shard, who);
-}
-
-/* In words, what a server that is not in the chain waits for */
-static void wait_text(const struct serve *serve, const struct ol_chain_info *info,
-		      char text[WAIT_TEXT_MAX])
-{
-	uint32_t shard = serve->set.shard, wanted = serve->set.chain.replicas;
-	uint32_t here = info->waiting > 0 ? info->waiting : 1; /* this server may be missing yet */
-
-	if (!info->connected)
-		snprintf(text, WAIT_TEXT_MAX, "shard %u: the coordinator cannot be reached", shard);
-	else if (info->epoch == 0 && here < wanted)
-		snprintf(text, WAIT_TEXT_MAX,
-			 "shard %u: %u of %u servers are here; waits for %u more", shard, here,
-			 wanted, wanted - here);
-	else if (info->epoch == 0)
-		snprintf(text, WAIT_TEXT_MAX, "shard %u: %u of %u servers are here", shard, here,
-			 wanted);
-	else if (info->count < info->wanted)
-		snprintf(text, WAIT_TEXT_MAX,
-			 "shard %u: the chain has %u of %u replicas; waits for its turn to join",
-			 shard, info->count, info->wanted);
-	else
-		snprintf(text, WAIT_TEXT_MAX,
-			 "shard %u: the chain has its %u replicas; waits to take the place of one "
-			 "that is lost",
-			 shard, info->count);
-}
-
 /* Print the wait when it changes; the server itself repeats that it waits for the first view. */
-static void wait_say(struct serve *serve)
+static void wait_say(struct serve *serve, uint64_t id)
 {
 	struct ol_chain_info info;
-	char text[WAIT_TEXT_MAX];
+	const struct waits_about about = { .shard = serve->set.shard,
+					   .replicas = serve->set.chain.replicas,
+					   .refound = serve->set.refound,
+					   .id = id };
+	char text[WAITS_TEXT_MAX];
 
 	if (serve->chains == NULL || ol_chains_get(serve->chains, serve->set.shard, &info) != 0)
 		return;
 	if (chain_gone(serve, &info))
-		gone_text(serve, &info, text);
+		waits_gone(&info, serve->set.shard, text);
 	else
-		wait_text(serve, &info, text);
+		waits_text(&info, &about, text);
 	if (strcmp(text, serve->waits) != 0)
 		ol_logs_say(OL_LOG_INFO, "%s", text);
 	snprintf(serve->waits, sizeof(serve->waits), "%s", text);
@@ -499,7 +474,7 @@ static void chain_look(struct serve *serve, const struct ol_server_stat *stat)
 	serve->views = stat->views;
 	if (serve->control.parent_fd < 0) {
 		if (stat->role == OL_REPLICA_NONE)
-			wait_say(serve);
+			wait_say(serve, stat->replica);
 		return;
 	}
 	json = ol_counters_json(stat);

@@ -27,7 +27,8 @@
 
 enum {
 	EVAL_PIECE = 500, /* samples between two looks at orders */
-	PATIENCE_S = 2 /* a longer wait is reported */
+	PATIENCE_S = 2, /* a longer wait is reported */
+	SESSION_LEASES = 6 /* a dead server's session, what spares wait then, and some more */
 };
 
 struct work_set {
@@ -78,8 +79,10 @@ static const struct ol_conf_field work_fields[] = {
 	OL_ROW_BOOL(
 		work_set, eval, "false",
 		"at the end pull the weights, evaluate them on the test set, print their SHA-256"),
-	OL_ROW_U32(work_set, connect_timeout_ms, OL_DEFAULT_TEXT(OL_DEFAULT_CONNECT_MS), 1, 0,
-		   "how long servers that are not there yet are tried"),
+	OL_ROW_U32(
+		work_set, connect_timeout_ms, OL_DEFAULT_TEXT(OL_DEFAULT_CONNECT_MS), 1, 0,
+		"how long servers that are not there yet are tried; of a coordinator's, unless this "
+		"is given, 6 leases longer"),
 	OL_ROW_STR(work_set, json, NULL, "file for the figures at the end"),
 	OL_ROW_STR(work_set, metrics, NULL,
 		   "file for this worker's metrics, written each 10 s and at the end in "
@@ -108,6 +111,7 @@ struct work {
 	char sha256[OL_SHA256_HEX_BYTES];
 	char key[OL_JOB_KEY_MAX];
 	struct ol_delay delay;
+	bool away[OL_LOOP_SHARDS_MAX]; /* a person was told that this shard's server is away */
 };
 
 /* The servers' addresses, in words */
@@ -160,6 +164,9 @@ static int worker_open(struct work *work)
 	opts.window = work->set.link.window;
 	OL_SETTINGS_WIRE(&work->set.wire, &opts);
 	opts.connect_timeout_ms = work->set.connect_timeout_ms;
+	/* a chain that is founded anew waits until the sessions of those before have ended */
+	if (opts.coordinator != NULL && !ol_conf_is_set(work->settings.conf, "connect_timeout_ms"))
+		opts.connect_timeout_ms += SESSION_LEASES * work->set.lease.lease_ms;
 	opts.spin_us = work->set.link.spin_us;
 	opts.gradient_format = (uint32_t)work->set.format.gradient_format;
 	opts.cancel_fd = work->control.signal_fd;
@@ -221,11 +228,11 @@ static int evaluate(struct work *work)
 	weights = ol_weights(work->worker, NULL);
 	rc = ol_job_fingerprint(work->job, weights, work->sha256);
 	ol_eval_start(&work->eval, weights);
-	while (rc == 0 && !ol_eval_some(work->job, &work->eval, EVAL_PIECE)) {
+	do {
 		ol_control_poll(&work->control, 0);
 		if (work->control.quit)
 			rc = -ECANCELED;
-	}
+	} while (rc == 0 && !ol_eval_some(work->job, &work->eval, EVAL_PIECE));
 	return rc;
 }
 
@@ -245,9 +252,9 @@ static int report(struct work *work, bool evaluated)
 		       wall_s > 0.0 ? (double)stat->computed / wall_s : 0.0, link.applied,
 		       link.nonfinite, link.late, stat->version, (double)stat->loss);
 	if (work->control.parent_fd < 0 && link.outages > 0)
-		printf("%u outages: %" PRIu64 " gradients queued, %" PRIu64
-		       " dropped by the queue, %" PRIu64 " pushed again, %" PRIu64 " lost, %" PRIu64
-		       " unresolved\n",
+		printf("its servers were lost, or changed in their chains, %u times: %" PRIu64
+		       " gradients queued, %" PRIu64 " dropped by the queue, %" PRIu64
+		       " pushed again, %" PRIu64 " lost, %" PRIu64 " unresolved\n",
 		       link.outages, link.queued_total, link.queue_dropped, link.resent, link.lost,
 		       link.pending);
 	if (evaluated) {
@@ -302,9 +309,43 @@ static int share_take(struct work *work)
 	return 0;
 }
 
+/* A person sees when a server is away for longer than it takes to come back, and when it is there again */
+static void outages_say(struct work *work)
+{
+	const double timeout_s = work->set.outage.outage_timeout;
+
+	for (uint32_t i = 0; work->control.parent_fd < 0 && i < work->loop.shards; i++) {
+		struct ol_link_stat link;
+		char until[64] = "";
+
+		if (ol_link_get_stat(work->worker, i, &link) != 0)
+			continue;
+		if (link.down && !work->away[i] &&
+		    ol_clock_ns() - link.down_ns > PATIENCE_S * OL_NS_PER_S) {
+			work->away[i] = true;
+			if (timeout_s > 0.0)
+				snprintf(until, sizeof(until),
+					 ", for %g s at most (--outage-timeout)", timeout_s);
+			ol_logs_say(OL_LOG_WARN, "worker %u: no server of shard %u answers: %s%s",
+				    work->set.id, i,
+				    work->set.outage.outage == OL_OUTAGE_CONTINUE
+					    ? "it goes on with its last weights"
+					    : "it waits",
+				    until);
+		} else if (!link.down && work->away[i]) {
+			work->away[i] = false;
+			ol_logs_say(OL_LOG_INFO, "worker %u: shard %u is back, after %.1f s",
+				    work->set.id, i, (double)(link.up_ns - link.down_ns) / 1e9);
+		}
+	}
+}
+
 static void looked(void *arg)
 {
-	work_metrics_look(arg);
+	struct work *work = arg;
+
+	work_metrics_look(&work->metrics);
+	outages_say(work);
 }
 
 static void loop_init(struct work *work)
@@ -332,7 +373,7 @@ static void loop_init(struct work *work)
 					       .shards = info.shard_count,
 					       .handle = work->worker };
 	loop->looked = looked;
-	loop->looked_arg = &work->metrics;
+	loop->looked_arg = work;
 	work->control.moved = moved;
 	work->control.moved_arg = work;
 }
@@ -353,6 +394,9 @@ static int work_run(struct work *work)
 	}
 	work_metrics_write(&work->metrics);
 	exit_code = report(work, evaluated);
+	if (work->set.eval && !evaluated && control->quit && control->signal != 0)
+		fprintf(stderr, "outlast work: stopped by a second signal: the weights are not "
+				"evaluated (--eval)\n");
 	if (rc == -ESTALE)
 		return ol_cmd_error(OL_EXIT_DATA, "work",
 				    "this worker was here before, and the topics that it gave to "

@@ -275,7 +275,8 @@ bool train_chain_goes_on(const struct train *train, const struct train_server *s
 		const struct train_server *other = &train->servers[i];
 
 		if (other != server && other->shard == server->shard &&
-		    (ol_proc_lives(&other->proc) || other->life.start_ns != 0))
+		    (ol_proc_lives(&other->proc) || other->life.start_ns != 0 ||
+		     (train->phase == TRAIN_ENDING && !ol_proc_failed(&other->proc))))
 			return true;
 	}
 	return false;

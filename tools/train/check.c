@@ -287,22 +287,24 @@ static int durable_check(struct train *train)
 	struct saved saved;
 	int rc = ol_settings_durable_check(settings, &set->durable, &train->ckpt);
 
-	if (rc == 0 && set->durable.durability == OL_DURABILITY_CHAIN &&
-	    set->durable.checkpoint != NULL)
-		return ol_settings_fail(
-			settings, "checkpoint",
-			"beside --durability chain is for outlast serve and outlast "
-			"launch, whose jobs have a name that outlives them");
 	if (rc == 0)
 		rc = train_recover_check(train);
 	if (rc != 0)
 		return rc;
-	if (set->resume &&
-	    (set->durable.durability != OL_DURABILITY_CHECKPOINT || train->ckpt.dir[0] == '\0'))
+	if (set->resume && (!train_saves(train) || train->ckpt.dir[0] == '\0'))
 		return ol_settings_fail(settings, "resume",
-					"needs --durability checkpoint and --checkpoint dir=DIR");
-	if (set->durable.durability != OL_DURABILITY_CHECKPOINT)
+					"needs --durability checkpoint, or chain, and --checkpoint "
+					"dir=DIR");
+	if (!train_saves(train))
 		return 0;
+	if (set->chain.replicate_every != 0)
+		return ol_settings_fail(settings, "replicate_every",
+					"is not for --checkpoint: only a strict chain, whose "
+					"versions are committed, has checkpoints");
+	if (train->ckpt.by == OL_CHECKPOINT_BY_EACH)
+		return ol_settings_fail(settings, "checkpoint",
+					"asks each replica to write (by=each): that takes a folder "
+					"each, and the servers of train share one");
 	if (train->ckpt.dir[0] == '\0')
 		return folder_make(train);
 	rc = folder_lock(train);
@@ -318,7 +320,7 @@ static int durable_check(struct train *train)
 				    "--resume: finds no checkpoint of this job (model, data set, "
 				    "seed, optimizer)",
 				    train->ckpt.dir, "give the folder of one as dir=");
-	for (uint32_t i = 0; i < set->servers; i++)
+	for (uint32_t i = 0; i < train_holders(train); i++)
 		train->servers[i].first_epoch = saved.epoch + 1;
 	return set->resume ? shards_check(train, &saved) : 0;
 }

@@ -51,14 +51,16 @@ static double wall_s(const struct train *train)
 	return (double)(train->end_ns - train->go_ns) / 1e9;
 }
 
-/* Rates of all workers: until the first outage, and while a server was missing */
+/* Rates of all workers: until the first outage, and while a server was missing. Not known where a worker was away, too: its next
+ * process began in the middle of it */
 static void rates_take(const struct train *train, struct train_figures *f)
 {
-	bool known = false;
+	bool known = false, whole = true;
 
 	for (uint32_t i = 0; i < train->set.workers; i++) {
 		const struct train_count *now = &train->workers[i].now;
 
+		whole = whole && train->workers[i].past.computed == 0;
 		if (now->before_s > 0.0) {
 			f->rate_before += (double)now->before_computed / now->before_s;
 			known = true;
@@ -66,7 +68,7 @@ static void rates_take(const struct train *train, struct train_figures *f)
 		if (now->outage_s > 0.0)
 			f->rate_outage += (double)now->outage_computed / now->outage_s;
 	}
-	if (!known) {
+	if (!known || !whole) {
 		f->rate_before = (double)NAN;
 		f->rate_outage = (double)NAN;
 	}
@@ -97,11 +99,15 @@ static void counts_take(const struct train *train, struct train_figures *f)
 	struct train_count *count = &f->count;
 	/* no single server of a chain knows all that the chain applied and dropped */
 	bool servers_lost = train->chain != NULL, workers_lost = train->died > 0;
+	bool went_back = false;
 
 	*count = train_counts(train);
 	for (unsigned i = 0; i < train->outage_count; i++) {
 		servers_lost = servers_lost || train->outages[i].server;
 		workers_lost = workers_lost || !train->outages[i].server;
+		went_back = went_back ||
+			    (train->outages[i].from[0] != '\0' &&
+			     train->outages[i].restored_version < train->outages[i].version);
 	}
 	f->applied = servers_lost ? count->applied : stat->applied;
 	if (train->last.known)
@@ -124,6 +130,7 @@ static void counts_take(const struct train *train, struct train_figures *f)
 		count->lost += f->unresolved;
 		f->unresolved = 0;
 	}
+	f->more_lost = went_back && workers_lost;
 }
 
 struct train_figures train_figures(const struct train *train)

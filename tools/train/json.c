@@ -173,7 +173,7 @@ static json_t *gradients_json(const struct train *train, const struct train_figu
 	struct ol_server_stat sum = train_totals(train);
 
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-			 "s:o, s:o, s:o, s:o}",
+			 "s:o, s:o, s:o, s:o, s:b}",
 			 "gradients_carried", count(train->stat.carried), "k_mean",
 			 train_number(true, f->k_mean), "k_now", count(train->stat.wait_for),
 			 "gradients_interrupted", count(c->interrupted), "gradients_computed",
@@ -185,7 +185,8 @@ static json_t *gradients_json(const struct train *train, const struct train_figu
 			 "gradients_queued", count(c->queued_total), "gradients_replayed",
 			 count(f->replayed), "gradients_resent", count(c->resent),
 			 "queue_bytes_max", count(c->queue_bytes_max), "early_bytes",
-			 count(sum.early_bytes), "early_void_bytes", count(sum.early_void_bytes));
+			 count(sum.early_bytes), "early_void_bytes", count(sum.early_void_bytes),
+			 "gradients_lost_or_more", f->more_lost);
 }
 
 static json_t *failures_json(const struct train *train, const struct train_figures *f)

@@ -359,16 +359,10 @@ int train_outages_wait_ms(const struct train *train, int limit_ms)
 	return limit_ms;
 }
 
-/* The exit status of a process that has ended; -1: a signal ended it */
-static int exit_code(const struct ol_proc *proc)
-{
-	return WIFEXITED(proc->wait_status) ? WEXITSTATUS(proc->wait_status) : -1;
-}
-
 /* True if a restart would end the same way. */
 static bool incurable(const struct train_life *life, const struct ol_proc *proc)
 {
-	int code = exit_code(proc);
+	int code = ol_proc_exit_code(proc);
 
 	return code == OL_EXIT_USAGE || code == OL_EXIT_DATA ||
 	       (code == OL_EXIT_DEVICE && !life->device_gone);
@@ -377,7 +371,7 @@ static bool incurable(const struct train_life *life, const struct ol_proc *proc)
 /* Take note of what the end of a process says of its device. */
 static void device_note(struct train_life *life, const struct ol_proc *proc)
 {
-	int code = exit_code(proc);
+	int code = ol_proc_exit_code(proc);
 
 	life->elsewhere = life->device_gone && code == OL_EXIT_DEVICE;
 	life->device_gone = code == OL_EXIT_DEVICE_LOST || life->elsewhere;
@@ -424,21 +418,42 @@ static bool life_again(struct train *train, struct train_life *life, const struc
 	return true;
 }
 
+/* The version that all were to go back to was there when it was chosen, and this server has not found it: choose again */
+static bool further_back(struct train *train, struct train_server *server)
+{
+	uint64_t now_ns = ol_clock_ns();
+
+	if (!train_recovers_all(train) || server->state == TRAIN_SERVER_WHOLE ||
+	    train->roll.version == 0 || ol_proc_exit_code(&server->proc) != OL_EXIT_DATA)
+		return false;
+	train_say(&train->screen,
+		  "outlast train: %s cannot begin with version %" PRIu64
+		  ": all servers go back further",
+		  server->proc.name, train->roll.version);
+	server->life.state = TRAIN_LIVES; /* it may have ended before another's end had it killed */
+	server->life.start_ns = now_ns;
+	server->life.retry_ns = now_ns + RETRY_MAX_MS * OL_NS_PER_MS;
+	train_recover_begin(train, train->roll.version - 1);
+	return true;
+}
+
 bool train_server_lost(struct train *train, struct train_server *server)
 {
 	struct train_outage *outage = server->life.outage;
 	bool again, alone = server->state == TRAIN_SERVER_WHOLE && !server->life.rolled;
+	bool further = further_back(train, server);
 
 	train_past_add(server);
 	server->state = TRAIN_SERVER_STARTS;
 	if (outage != NULL && outage->kill != NULL && outage->kill->signo == SIGSTOP &&
-	    WIFEXITED(server->proc.wait_status) &&
-	    WEXITSTATUS(server->proc.wait_status) == OL_EXIT_FENCED)
+	    ol_proc_exit_code(&server->proc) == OL_EXIT_FENCED)
 		outage->fenced = true;
 	if (!ol_proc_lives(&server->old)) { /* no stopped process is left to wake up */
 		server->life.wants_wake = false;
 		server->life.wake_ns = 0;
 	}
+	if (further)
+		return true;
 	again = life_again(train, &server->life, &server->proc, true, server->shard);
 	if (again && alone && train_recovers_all(train))
 		train_recover_begin(train, UINT64_MAX);
@@ -518,7 +533,7 @@ void train_server_restored(struct train *train, struct train_server *server, con
 	/* KILLED: the message was sent before it was killed to go back with the others, which is
 	 * still to come */
 	server->life.rolled = server->life.rolled && server->life.state == TRAIN_KILLED;
-	if (train_recovers_all(train) && version < train->roll.version)
+	if (version < train->roll.version && train_recover_chooses(train))
 		train_recover_older(train, version);
 	if (train->chain != NULL) {
 		train_chain_back(train, server, message);
@@ -549,7 +564,7 @@ void train_old_ended(struct train *train, struct train_server *server)
 	const struct ol_proc *old = &server->old;
 	char how[64];
 
-	if (WIFEXITED(old->wait_status) && WEXITSTATUS(old->wait_status) == OL_EXIT_FENCED) {
+	if (ol_proc_exit_code(old) == OL_EXIT_FENCED) {
 		if (server->woken != NULL)
 			server->woken->fenced = true;
 		return;

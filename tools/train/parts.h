@@ -385,6 +385,14 @@ static inline uint32_t train_replicas(const struct train *train)
 	return train->set.durable.durability == OL_DURABILITY_CHAIN ? train->set.chain.replicas : 1;
 }
 
+/* train_saves -- servers write checkpoints */
+static inline bool train_saves(const struct train *train)
+{
+	return train->set.durable.durability == OL_DURABILITY_CHECKPOINT ||
+	       (train->set.durable.durability == OL_DURABILITY_CHAIN &&
+		train->set.durable.checkpoint != NULL);
+}
+
 /* train_recovers_all -- when a server is lost, all others go back with it */
 static inline bool train_recovers_all(const struct train *train)
 {
@@ -578,6 +586,8 @@ void train_recover_tick(struct train *train);
  * at an older version. False: no, or *ret_rc is an exit code
  */
 bool train_recover_resumes(const struct train *train);
+/* train_recover_chooses -- true while a server that starts is to begin at roll.version */
+bool train_recover_chooses(const struct train *train);
 int train_recover_resume(struct train *train);
 bool train_recover_further(struct train *train, int *ret_rc);
 
@@ -630,6 +640,7 @@ struct train_figures {
 	uint64_t applied;
 	uint64_t dropped; /* not finite, late, or dropped from a queue */
 	uint64_t unresolved; /* computed, and never answered */
+	bool more_lost; /* there may be: workers died that knew what a server came back without */
 	uint64_t version;
 	uint64_t replayed;
 	double wall_s; /* first worker's start to last worker's end */

@@ -228,6 +228,13 @@ static int resume_from(struct train *train, uint64_t bound)
 
 	if (rc != 0)
 		return rc;
+	if (train->roll.version == 0 && !train_recovers_all(train)) {
+		train_say(&train->screen,
+			  "outlast train: there is no version that every shard has a checkpoint "
+			  "of: each begins with its newest");
+		train->roll.bound = 0;
+		return 0;
+	}
 	if (train->roll.version == 0)
 		return ol_settings_fail(&train->settings, "resume",
 					"finds no version that every shard has a whole checkpoint "
@@ -245,7 +252,16 @@ static int resume_from(struct train *train, uint64_t bound)
 
 bool train_recover_resumes(const struct train *train)
 {
-	return train->set.resume && train_recovers_all(train);
+	/* what is lost later may come back by itself; but steps of all are of one version where they begin */
+	return train->set.resume &&
+	       (train_recovers_all(train) || (train_by_version(train) && train->set.servers > 1 &&
+					      train->ckpt.selection == OL_SELECT_FULL));
+}
+
+bool train_recover_chooses(const struct train *train)
+{
+	return train_recovers_all(train) ||
+	       (train->phase == TRAIN_STARTING && train_recover_resumes(train));
 }
 
 int train_recover_resume(struct train *train)
@@ -257,7 +273,7 @@ bool train_recover_further(struct train *train, int *ret_rc)
 {
 	if (!train_recover_resumes(train) || train->roll.bound >= train->roll.version)
 		return false;
-	for (uint32_t i = 0; i < train->set.servers; i++) {
+	for (uint32_t i = 0; i < train_holders(train); i++) {
 		struct train_server *server = &train->servers[i];
 
 		ol_proc_fini(&server->proc);

@@ -47,7 +47,7 @@ void train_show_start(const struct train *train)
 			ol_settings_text(&train->settings, "outage", b, sizeof(b)),
 			ol_settings_text(&train->settings, "restore", c, sizeof(c)),
 			set->kill != NULL ? ", kill " : "", set->kill != NULL ? set->kill : "");
-	if (set->durable.durability == OL_DURABILITY_CHECKPOINT)
+	if (train_saves(train))
 		fprintf(stderr, "checkpoint %s, recovery %s\n",
 			set->durable.checkpoint != NULL ? set->durable.checkpoint : "-",
 			ol_settings_text(&train->settings, "recovery", a, sizeof(a)));
@@ -215,8 +215,8 @@ static void gradients_show(const struct train_figures *f)
 	if (f->count.queue_dropped > 0)
 		printf(", %" PRIu64 " out of the queue", f->count.queue_dropped);
 	printf(")");
-	if (f->count.lost > 0)
-		printf(", %" PRIu64 " lost", f->count.lost);
+	if (f->count.lost > 0 || f->more_lost)
+		printf(", %" PRIu64 " lost%s", f->count.lost, f->more_lost ? " or more" : "");
 	if (f->unresolved > 0)
 		printf(", %" PRIu64 " given up", f->unresolved);
 	if (2 * f->count.dropped_nonfinite > f->computed)
@@ -229,7 +229,7 @@ static void checkpoints_show(const struct train *train)
 {
 	struct ol_server_stat sum = train_totals(train);
 
-	if (train->set.durable.durability != OL_DURABILITY_CHECKPOINT)
+	if (!train_saves(train))
 		return;
 	printf("%-17s %" PRIu64 " written, %.1f MB; %" PRIu64
 	       " skipped, as the one before was still "

@@ -73,15 +73,16 @@ static void durable_add(const struct train *train, struct ol_args *args, enum ol
 	ol_args_add(args, "--replay=%s",
 		    ol_settings_text(&train->settings, "replay", text, sizeof(text)));
 	ol_args_add(args, "--replay-clip=%.17g", train->set.durable.replay_clip);
-	if (train->set.durable.durability != OL_DURABILITY_CHECKPOINT)
+	if (!train_saves(train))
 		return;
-	ol_args_add(args, "--durability=checkpoint");
+	if (train->chain == NULL)
+		ol_args_add(args, "--durability=checkpoint");
 	/* a version that all shards have must stay, even if each shard has newer ones */
 	if (train_recovers_all(train))
 		saves.keep = saves.keep < OL_CKPT_KEEP_MAX / SPARE ? saves.keep * SPARE
 								   : OL_CKPT_KEEP_MAX;
 	ol_args_add(args, "--checkpoint=%s", ol_ckpt_set_text(&saves, ckpt));
-	if (train_recovers_all(train))
+	if (train_recover_chooses(train))
 		ol_args_add(args, "--restore-version=%" PRIu64, train->roll.version);
 }
 

@@ -176,9 +176,9 @@ static void messages_read(struct train *train, const struct who *who)
 /* The job takes the exit code of a process that fails at the start; it has printed the reason. */
 static int start_exit_code(const struct ol_proc *proc)
 {
-	if (WIFEXITED(proc->wait_status) && WEXITSTATUS(proc->wait_status) != 0)
-		return WEXITSTATUS(proc->wait_status);
-	return OL_EXIT_CHILD;
+	int code = ol_proc_exit_code(proc);
+
+	return code > 0 ? code : OL_EXIT_CHILD;
 }
 
 /* Without this one more no step can be made */
@@ -261,7 +261,10 @@ static void on_server_late_end(struct train *train, struct train_server *server)
 	ol_proc_exit_text(&server->proc, how, sizeof(how));
 	train_say(&train->screen, "outlast train: %s %s at the end of the job", server->proc.name,
 		  how);
-	train_fail(train, OL_EXIT_CHILD);
+	/* a device that dies now costs a chain nothing, while others have its weights */
+	if (train->chain == NULL || !train_chain_goes_on(train, server) ||
+	    ol_proc_exit_code(&server->proc) != OL_EXIT_DEVICE_LOST)
+		train_fail(train, OL_EXIT_CHILD);
 }
 
 static void on_end(struct train *train, const struct who *who)

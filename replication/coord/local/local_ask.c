@@ -342,7 +342,8 @@ static int job_take(int path_fd, const char *job, int job_fd, char away[64], cha
 		       &live); /* of a version that does not lock the folder */
 	if (live > 0)
 		return busy(job, "a server is registered", err, err_bytes);
-	(void)getrandom(&tag, sizeof(tag), 0);
+	if (getrandom(&tag, sizeof(tag), 0) != (ssize_t)sizeof(tag))
+		tag = (uint64_t)getpid(); /* it is only to be no name that is there */
 	snprintf(away, 64, ".removed-%016" PRIx64, tag);
 	if (renameat(path_fd, job, path_fd, away) == 0)
 		return 0;

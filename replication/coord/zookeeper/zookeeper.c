@@ -222,13 +222,15 @@ static void access_closed(struct zk *zk)
 	const bool keyless = zk->access.keyless || zk->access.password[0] == '\0';
 
 	if (!keyless)
-		access_refuse(zk, "the job was begun with another secret");
+		access_refuse(zk, "the job was begun with another secret: give its job key");
 	else if (zk->access.credential[0] != '\0')
 		access_refuse(zk,
 			      "the job was begun with a secret, or by another user than that of "
 			      "?auth=FILE, or with another password");
 	else
-		access_refuse(zk, "the job was begun with a secret, and none was given");
+		access_refuse(
+			zk,
+			"the job was begun with a secret, and none was given: give its job key");
 }
 
 static void access_answer(struct zk *zk, const struct zk_event *event)

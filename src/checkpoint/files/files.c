@@ -204,11 +204,11 @@ static int file_reserve(int fd, uint64_t bytes)
 	return -rc;
 }
 
-static bool file_has_name(int fd)
+static bool file_is_there(int fd, uint64_t bytes)
 {
 	struct stat stat;
 
-	return fstat(fd, &stat) == 0 && stat.st_nlink > 0;
+	return fstat(fd, &stat) == 0 && stat.st_nlink > 0 && (uint64_t)stat.st_size == bytes;
 }
 
 static int trust(int fd, char *why, size_t why_bytes)
@@ -254,7 +254,7 @@ const struct ol_ckpt_backend ol_ckpt_files = {
 	.read_at = file_read_at,
 	.write_at = file_write_at,
 	.reserve = file_reserve,
-	.has_name = file_has_name,
+	.is_there = file_is_there,
 	.sync_data = file_sync_data,
 	.trust = trust,
 	.sync = file_sync,

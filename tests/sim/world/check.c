@@ -308,11 +308,11 @@ static struct history *published(const struct ol_geometry *geo, uint32_t id, uin
 }
 
 bool check_published(const struct ol_geometry *geo, uint32_t id, uint64_t version,
-		     const void *content)
+		     const void *content, bool with_state)
 {
 	/* of a chain states are not noted */
 	return known.history_count == HISTORIES_MAX ||
-	       published(geo, id, version, content, !cluster.scenario.chain) != NULL;
+	       published(geo, id, version, content, with_state && !cluster.scenario.chain) != NULL;
 }
 
 void check_mixed(const struct ol_ckpt_meta *meta, const void *content)
@@ -322,7 +322,7 @@ void check_mixed(const struct ol_ckpt_meta *meta, const void *content)
 	struct history *history;
 
 	if (meta->version == 0 || meta->version >= VERSIONS_MAX ||
-	    check_published(&meta->geo, meta->epoch, meta->version, content))
+	    check_published(&meta->geo, meta->epoch, meta->version, content, true))
 		return;
 	sim_say("its blocks are of several versions");
 	known.mixed[meta->geo.shard]++;
@@ -784,14 +784,8 @@ void check_observed(const struct ol_worker *worker)
 	}
 }
 
-/* ---- every version is looked at, also where several are made in one turn ---- */
-
-WRAP(void, ol_policy_on_update, struct ol_policy *policy, const struct ol_update *update);
-
-void __wrap_ol_policy_on_update(struct ol_policy *policy, const struct ol_update *update)
+void check_own(void)
 {
-	__real_ol_policy_on_update(policy, update);
-	turns_step(update->now_ns);
 	for (uint32_t i = 0; sim_process_self() != NULL && i < cluster.server_count; i++) {
 		if (cluster.servers[i].process == sim_process_self() &&
 		    cluster.servers[i].server != NULL)

@@ -39,9 +39,12 @@ void check_begin(void);
 uint64_t check_hash(const void *bytes, size_t count);
 /* check_content -- of a server, after each turn, and when it ends within one */
 void check_content(struct server_slot *slot);
-/* check_published -- a version of history `id` had this content, state included */
+/* check_own -- the same of the server that runs: as it makes versions, and as it commits them, of which a turn may have
+ * several, and which it may have to forget in that turn */
+void check_own(void);
+/* check_published -- a version of history `id` had this content, and this state if with_state */
 bool check_published(const struct ol_geometry *geo, uint32_t id, uint64_t version,
-		     const void *content);
+		     const void *content, bool with_state);
 /* check_mixed -- a server begins with what a running checkpoint had, which may be of several
  * versions */
 struct ol_ckpt_meta;

@@ -25,7 +25,8 @@
 enum {
 	SHARD_FLOATS = 1024, /* but for the last */
 	FIRST_PLACE = 1,
-	BLOCKS_EVEN = 8,
+	SELDOM_EACH = 8,
+	SELDOM_DRAWS = 256,
 };
 
 struct cluster cluster;
@@ -142,10 +143,7 @@ static void server_main(void *arg)
 
 	if (rc != 0) {
 		sim_say("cannot open: %s", err);
-		if (rc == OL_E_NO_CHECKPOINT) { /* somebody decides that the job begins anew */
-			disk_clear(slot->place);
-			slot->anew = true;
-		}
+		saved_on_end(slot, rc);
 		return;
 	}
 	slot->anew = false;
@@ -157,8 +155,10 @@ static void server_main(void *arg)
 			cluster.scenario.turn_pushes * ol_layout_vector_bytes(&server->store.geo);
 	rc = ol_server_run(server);
 	sim_say("ends: %s", ol_strerror(rc));
+	saved_on_end(slot, rc);
 	/* a founder whose disk cannot be read ends: another founds the chain */
-	if (rc != 0 && rc != OL_E_FENCED && !(rc == -ENOMEM && sim_memory_fails() > 0) &&
+	if (rc != 0 && rc != OL_E_FENCED && rc != OL_E_NO_CHECKPOINT &&
+	    !(rc == -ENOMEM && sim_memory_fails() > 0) &&
 	    !(rc == -EIO && cluster.scenario.chain && cluster.scenario.saved))
 		sim_fail("check_survives", "%s ends with %d: %s", slot->addr, rc, ol_strerror(rc));
 	check_content(slot); /* what it committed in its last turn may be on its way into a file */
@@ -413,14 +413,6 @@ static void blocks_draw(struct scenario *scenario, uint64_t floats)
 	}
 }
 
-/* All of one length: what goes astray may come to lie where another block belongs */
-static void blocks_even(struct scenario *scenario, uint64_t floats)
-{
-	scenario->block_count = BLOCKS_EVEN;
-	for (uint32_t i = 0; i < BLOCKS_EVEN; i++)
-		scenario->blocks[i] = floats / BLOCKS_EVEN;
-}
-
 static void running_draw(struct scenario *scenario)
 {
 	uint32_t parts = 1u << sim_below(4);
@@ -492,8 +484,8 @@ static void faults_draw(struct scenario *scenario)
 	sim_nature.disk_astray_ppm = sim_ppm(300000) ? sim_below(60000) : 0;
 	/* a cut of a session is worth as much as the pushes that are made meanwhile */
 	if (scenario->running && scenario->block_count > 0 && sim_ppm(700000))
-		blocks_even(scenario, cluster.params);
-	if (scenario->block_count == BLOCKS_EVEN)
+		saved_blocks_even(scenario);
+	if (scenario->block_count == SAVED_BLOCKS_EVEN)
 		sim_nature.disk_astray_ppm = 30000 + sim_below(120000);
 	scenario->long_cuts = sim_ppm(250000);
 	if (scenario->long_cuts)
@@ -536,7 +528,7 @@ static void ends_draw(struct scenario *scenario)
 	scenario->pushes = 8 + scenario->pushes % 8; /* some come too late */
 }
 
-static void params_count(void)
+void cluster_params_count(void)
 {
 	uint32_t last = cluster.scenario.shards - 1;
 
@@ -577,16 +569,6 @@ static void apart_draw(struct scenario *scenario)
 	scenario->turn_pushes = 0;
 	sim_nature.touch_ns = 0;
 	sim_nature.disk_read_ppm = 0;
-}
-
-/* Synchronous workers that go on in an outage, with few gradients an outage, and many behind it */
-static void places_draw(struct scenario *scenario)
-{
-	if (!scenario->ends || scenario->outage != OL_OUTAGE_CONTINUE || !sim_ppm(500000))
-		return;
-	scenario->holds = false;
-	scenario->queue = sim_ppm(800000) ? OL_QUEUE_FOLD : OL_QUEUE_DROP_OLDEST;
-	scenario->compute_ns = sim_between(50 * SIM_MS, 400 * SIM_MS);
 }
 
 /* Steps of a quorum and a grace, or late gradients that are of the next step. Drawn only where it
@@ -652,7 +634,7 @@ static void all_draw(uint64_t seed, unsigned age)
 		more_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_POLICIES)
 		policy_draw(&cluster.scenario);
-	params_count();
+	cluster_params_count();
 	if (age >= CLUSTER_AGE_POLICIES)
 		running_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_FAULTS)
@@ -674,7 +656,7 @@ static void all_draw(uint64_t seed, unsigned age)
 	if (age >= CLUSTER_AGE_RETURNS)
 		crowd_returns_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_PLACES)
-		places_draw(&cluster.scenario);
+		crowd_places_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_PARTS)
 		crowd_parts_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_QUORUM)
@@ -689,7 +671,21 @@ static void all_draw(uint64_t seed, unsigned age)
 		turns_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_DELTAS)
 		saved_deltas_draw(&cluster.scenario);
-	params_count();
+	cluster_params_count();
+}
+
+/* One in so many is drawn until it is one whose workers can pull seldom. */
+static void any_draw(uint64_t seed, unsigned age)
+{
+	nature_draw();
+	all_draw(seed, age);
+	if (age < CLUSTER_AGE_SELDOM || seed % SELDOM_EACH != 0)
+		return;
+	for (int i = 0; i < SELDOM_DRAWS && !crowd_seldom_draw(&cluster.scenario); i++) {
+		memset(&cluster.scenario, 0, sizeof(cluster.scenario));
+		nature_draw();
+		all_draw(seed, age);
+	}
 }
 
 void cluster_begin(uint64_t seed, unsigned age)
@@ -704,8 +700,7 @@ void cluster_begin(uint64_t seed, unsigned age)
 	cluster.ids = CLUSTER_WORKERS_FEW;
 	cluster.pushes_max = CLUSTER_PUSHES_MANY;
 	sim_hooks_set(&hooks);
-	nature_draw();
-	all_draw(seed, age);
+	any_draw(seed, age);
 	check_begin();
 	mirrors_begin();
 	rival_begin();

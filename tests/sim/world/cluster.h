@@ -68,7 +68,8 @@ enum cluster_age {
 				steps are exact */
 	CLUSTER_AGE_DECIDED, /* now and then several shards whose steps shard 0 decides */
 	CLUSTER_AGE_DELTAS, /* half of the running checkpoints are of int8 deltas */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_DELTAS
+	CLUSTER_AGE_SELDOM, /* workers that pull seldom, beside running checkpoints: these are newer */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_SELDOM
 };
 
 /* What is never repaired (lasting.h) */
@@ -123,6 +124,7 @@ struct scenario {
 	enum ol_selection selection;
 	double fraction;
 	bool deltas; /* of int8 */
+	bool seldom; /* workers pull so */
 	uint64_t blocks[CLUSTER_BLOCKS_MAX];
 	uint32_t block_count; /* 0: as the library has it */
 	uint32_t save_steps;
@@ -280,6 +282,8 @@ void cluster_state(char *text, size_t bytes);
 struct server_slot *cluster_rival(struct server_slot *slot);
 /* cluster_servers -- addresses in the order of shards, as a worker is given them */
 void cluster_servers(char *text, size_t bytes);
+/* cluster_params_count -- of all shards, as the scenario is now */
+void cluster_params_count(void);
 /* cluster_compute_draw -- so long a gradient that pushes are made while there are faults */
 void cluster_compute_draw(struct scenario *scenario);
 uint64_t cluster_len(uint32_t shard);

@@ -4,6 +4,8 @@
 
 #include "sim/world/crowd.h"
 
+#include "sim/world/lasting.h"
+#include "sim/world/saved.h"
 #include "wire/wire.h"
 
 enum {
@@ -126,4 +128,40 @@ void crowd_between_draw(struct scenario *scenario)
 	    scenario->lasting != LASTING_NOTHING || scenario->workers > CLUSTER_WORKERS_FEW)
 		return;
 	scenario->between = scenario->workers_die = sim_ppm(700000);
+}
+
+/* Synchronous workers that go on in an outage, with few gradients an outage, and many behind it */
+void crowd_places_draw(struct scenario *scenario)
+{
+	if (!scenario->ends || scenario->outage != OL_OUTAGE_CONTINUE || !sim_ppm(500000))
+		return;
+	scenario->holds = false;
+	scenario->queue = sim_ppm(800000) ? OL_QUEUE_FOLD : OL_QUEUE_DROP_OLDEST;
+	scenario->compute_ns = sim_between(50 * SIM_MS, 400 * SIM_MS);
+}
+
+/*
+ * Asynchronous workers that pull seldom, die, and return, beside a running checkpoint that is written at each
+ * version or so: it has what they had pushed, and no mirror has
+ */
+bool crowd_seldom_draw(struct scenario *scenario)
+{
+	if (scenario->chain || scenario->mirrors || scenario->sync || scenario->ssp ||
+	    scenario->spans || scenario->rivals || scenario->workers == 1 ||
+	    scenario->workers > CLUSTER_WORKERS_FEW || scenario->shards > 2 ||
+	    scenario->parts_floats > 0 || scenario->lasting != LASTING_NOTHING || scenario->back)
+		return false;
+	scenario->seldom = true;
+	scenario->saved = scenario->running = true;
+	scenario->back = false;
+	scenario->selection = OL_SELECT_PRIORITY + scenario->pushes % 3;
+	scenario->fraction = 0.25;
+	scenario->save_steps = 4; /* a turn each */
+	scenario->save_ms = 0;
+	cluster_params_count();
+	saved_blocks_even(scenario);
+	scenario->window = 6;
+	scenario->workers_die = scenario->returns = scenario->restore_all = true;
+	scenario->restore_ms = RESTORE_EVER_MS;
+	return true;
 }

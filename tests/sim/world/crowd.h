@@ -10,10 +10,14 @@
 void crowd_draw(struct scenario *scenario, uint64_t seed);
 /* crowd_returns_draw -- what CLUSTER_AGE_RETURNS adds, after that */
 void crowd_returns_draw(struct scenario *scenario);
+/* crowd_places_draw -- what CLUSTER_AGE_PLACES adds */
+void crowd_places_draw(struct scenario *scenario);
 /* crowd_parts_draw -- what CLUSTER_AGE_PARTS adds, last */
 void crowd_parts_draw(struct scenario *scenario);
 /* crowd_between_draw -- what CLUSTER_AGE_BETWEEN adds, last of all */
 void crowd_between_draw(struct scenario *scenario);
+/* crowd_seldom_draw -- what CLUSTER_AGE_SELDOM adds, after all others. False: the scenario has no place for it */
+bool crowd_seldom_draw(struct scenario *scenario);
 /* crowd_spans_draw -- what CLUSTER_AGE_SPANS adds, and what has to be so that it can end */
 void crowd_spans_draw(struct scenario *scenario);
 

@@ -359,6 +359,11 @@ static void losses(void)
 	for (uint32_t i = 0; i < cluster.scenario.workers; i++) {
 		struct sim_process *process = cluster.workers[i].process;
 
+		if (cluster.scenario.seldom) {
+			if (i != away && sim_process_alive(process))
+				sim_process_kill(process);
+			continue; /* one mirror is all that is left */
+		}
 		if (i == away || sim_ppm(200000))
 			stop(process, away_ns / 2, away_ns);
 		else if (cluster.scenario.workers_die && sim_ppm(500000) &&
@@ -473,6 +478,8 @@ void fault_begin(bool none)
 			faults.weights[i] += 5;
 		if (i == FAULT_POWER && cluster.scenario.running)
 			faults.weights[i] += 10; /* what a turn is there for */
+		if (i == FAULT_LOSSES && cluster.scenario.seldom)
+			faults.weights[i] += 30;
 		if ((i == FAULT_CUT_LONG && !cluster.scenario.long_cuts) ||
 		    (i == FAULT_LAG && !cluster.scenario.lags) ||
 		    (i == FAULT_RIVAL && !cluster.scenario.rivals) ||

@@ -10,6 +10,7 @@
 #include "server/source.h"
 #include "sim/world/check.h"
 #include "sim/world/mutate.h"
+#include "sim/world/saved.h"
 #include "sim/world/wrap.h"
 #include "worker/worker_internal.h"
 
@@ -317,6 +318,28 @@ static bool has_counted(const struct ol_server *server)
 	return counted;
 }
 
+/* What lies in a worker's mirror it will take for applied, though its pull has not said so yet: it stood still meanwhile */
+static void own_mirrors_have(const struct ol_server *server)
+{
+	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
+		struct worker_slot *worker = &cluster.workers[i];
+
+		if (ol_source_is_here(&server->sessions.all[i]) && worker->worker != NULL &&
+		    worker->worker->mirrors[worker->worker->mirror].whole)
+			mirrors_on_pull(worker);
+	}
+}
+
+/* Blocks of the running checkpoint lack what its table has: an older mirror may cost less */
+static bool is_of_several(const struct ol_sources *sources)
+{
+	for (uint32_t i = 0; sources->block_versions != NULL && i < sources->blocks->count; i++) {
+		if (sources->block_versions[i] < sources->floor_version)
+			return true;
+	}
+	return false;
+}
+
 static void check_source(const struct ol_server *server, const struct ol_source *source)
 {
 	const struct server_slot *slot = server_slot_of(server);
@@ -327,8 +350,10 @@ static void check_source(const struct ol_server *server, const struct ol_source 
 	/* blocks of several versions lack what their table has */
 	if (slot == NULL || !chosen.known || check_is_mixed(slot->shard))
 		return;
+	own_mirrors_have(server);
 	lost = lost_with(server, &chosen);
-	check_other(server, &chosen, lost, NULL);
+	if (!is_of_several(&server->restoring.sources))
+		check_other(server, &chosen, lost, NULL);
 	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
 		const struct ol_session *session = &server->sessions.all[i];
 
@@ -409,6 +434,8 @@ bool __wrap_ol_source_choose(const struct ol_sources *sources, uint64_t now_ns,
 	else
 		begins = __real_ol_source_choose(&server->restoring.sources, now_ns, ret_source);
 
+	if (begins && sim_active())
+		saved_on_choice(sources, ret_source);
 	if (begins && sim_active() && in_force())
 		check_source(server, ret_source);
 	return begins;

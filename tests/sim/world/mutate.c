@@ -119,7 +119,10 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_DECIDES_ALONE] = "decides-alone",
 	[MUTATE_NO_ORPHANS] = "no-orphans",
 	[MUTATE_FIRST_SHARD_FIRST] = "shard-0-first",
+	[MUTATE_LEFT_COUNTS] = "left-counts",
 	[MUTATE_NO_INTRODUCTION] = "no-introduction",
+	[MUTATE_LENDS_ALL] = "lends-all",
+	[MUTATE_LENDS_ANY] = "lends-any",
 };
 
 void mutate_set(enum mutation mutation)
@@ -327,6 +330,7 @@ static void committed(void *arg, uint64_t version)
 			session->slots[part->slot].busy = false;
 	}
 	real_host->committed(arg, version);
+	check_own();
 }
 
 int __wrap_ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)

@@ -75,7 +75,10 @@ enum mutation {
 	MUTATE_DECIDES_ALONE, /* each shard decides its steps by itself */
 	MUTATE_NO_ORPHANS, /* what waits at a shard for a decision dies with its worker */
 	MUTATE_FIRST_SHARD_FIRST, /* shard 0 has a gradient before the others have it */
+	MUTATE_LEFT_COUNTS, /* that a push has left its worker counts as that a shard has it */
 	MUTATE_NO_INTRODUCTION, /* a shard 0 that came back decides anew what others have made */
+	MUTATE_LENDS_ALL, /* a mirror lends blocks that the running checkpoint has newer */
+	MUTATE_LENDS_ANY, /* a mirror of another history lends blocks */
 	MUTATE_COUNT
 };
 

@@ -12,6 +12,7 @@
 WRAP(bool, ol_follow_keeps, const struct ol_ingest *ingest);
 WRAP(bool, ol_follow_orphan, struct ol_ingest *ingest, struct ol_landed *landed);
 WRAP(bool, ol_carry_may_send, const struct ol_link *link, uint32_t index);
+WRAP(void, ol_push_on_placed, struct ol_link *link, uint32_t arg, int status);
 
 bool __wrap_ol_follow_keeps(const struct ol_ingest *ingest)
 {
@@ -38,4 +39,14 @@ bool __wrap_ol_carry_may_send(const struct ol_link *link, uint32_t index)
 	    (link->worker->grads[index].unplaced & ~UINT64_C(1)) == 0)
 		return true;
 	return __real_ol_carry_may_send(link, index);
+}
+
+void __wrap_ol_push_on_placed(struct ol_link *link, uint32_t arg, int status)
+{
+	struct ol_grad *grad = &link->worker->grads[arg >> 24];
+
+	__real_ol_push_on_placed(link, arg, status);
+	if (mutation(MUTATE_LEFT_COUNTS) && status == 0 &&
+	    arg == ol_placed_arg(arg >> 24, grad->generation))
+		grad->unplaced &= ~(UINT64_C(1) << link->index);
 }

@@ -11,6 +11,7 @@
 #include "checkpoint/running.h"
 #include "checkpoint/write.h"
 #include "outlast_policy.h"
+#include "server/source.h"
 #include "sim/world/check.h"
 #include "sim/world/disk.h"
 #include "sim/world/mutate.h"
@@ -29,9 +30,13 @@ WRAP(uint32_t, ol_selector_turn, struct ol_selector *selector, const double *dis
 WRAP(int, ol_ckpt_read_running, const char *dir, const struct ol_ckpt_blocks *blocks,
      const struct ol_ckpt_meta *floor, double extrapolate_by, struct ol_ckpt_meta *meta,
      void *content);
+WRAP(uint32_t, ol_ckpt_blocks_renew, const struct ol_geometry *geo,
+     const struct ol_ckpt_blocks *blocks, uint64_t *block_versions, const void *from,
+     uint64_t version, bool with_state, void *content);
 
 enum {
-	TURNS_MAX = 256 /* of a host; older ones are forgotten */
+	TURNS_MAX = 256, /* of a host; older ones are forgotten */
+	CONTENT_MAX = 1 << 18 /* bytes of a shard's */
 };
 
 /* What is saved when a turn is through, of one file */
@@ -48,6 +53,7 @@ static struct place {
 	struct turn turns[TURNS_MAX];
 	uint32_t count; /* of turns, ever */
 	struct ol_ckpt_meta meta;
+	struct ol_ckpt_meta found; /* what it was restored from */
 	uint64_t first[CLUSTER_BLOCKS_MAX + 1]; /* floats where blocks begin */
 	uint32_t block_count;
 	bool chosen; /* not all blocks are in this turn … */
@@ -81,9 +87,24 @@ void saved_deltas_draw(struct scenario *scenario)
 	scenario->deltas = scenario->running && scenario->pushes % 2 == 0;
 }
 
+void saved_blocks_even(struct scenario *scenario)
+{
+	scenario->block_count = SAVED_BLOCKS_EVEN;
+	for (uint32_t i = 0; i < SAVED_BLOCKS_EVEN; i++)
+		scenario->blocks[i] = cluster.params / SAVED_BLOCKS_EVEN;
+}
+
 static struct place *own(void)
 {
 	return &places[sim_process_place(sim_process_self())];
+}
+
+void saved_on_end(struct server_slot *slot, int rc)
+{
+	if (rc != OL_E_NO_CHECKPOINT)
+		return;
+	disk_clear(slot->place);
+	slot->anew = true;
 }
 
 /* ---- full ones ---- */
@@ -92,7 +113,7 @@ void check_saved(const struct ol_ckpt_meta *meta, const void *content)
 {
 	/* of a chain what is committed is noted, by the epoch in which its history was founded */
 	if (!check_published(&meta->geo, cluster.scenario.chain ? meta->founded : meta->epoch,
-			     meta->version, content))
+			     meta->version, content, true))
 		sim_fail("check_saved",
 			 "shard %u: version %llu of epoch %u never was what is being saved as it",
 			 meta->geo.shard, (unsigned long long)meta->version, meta->epoch);
@@ -188,13 +209,13 @@ static void blocks_note(const struct place *place, const void *content, struct t
 	}
 }
 
-/* Of int8 deltas: what the writer says that a reader finds */
-static void deltas_note(const struct place *place, const void *saved, struct turn *turn)
+/* Of int8 deltas: what the writer says that a reader finds; of a file that is made in a new epoch nothing is older */
+static void deltas_note(const struct place *place, const void *saved, bool anew, struct turn *turn)
 {
 	for (uint32_t b = 0; b < place->block_count; b++) {
 		const uint64_t sum = block_hash(&place->meta.geo, place->first, b, saved);
 
-		if (place->count == 0 || turn->blocks[b] != sum)
+		if (anew || turn->blocks[b] != sum)
 			turn->versions[b] = turn->version;
 		turn->blocks[b] = sum;
 	}
@@ -205,6 +226,7 @@ void __wrap_ol_running_take(struct ol_running *running, const void *content, uin
 {
 	struct place *place;
 	struct turn turn;
+	bool anew;
 
 	if (sim_process_self() == NULL) {
 		__real_ol_running_take(running, content, version, epoch, whole);
@@ -219,11 +241,12 @@ void __wrap_ol_running_take(struct ol_running *running, const void *content, uin
 	__real_ol_running_take(running, content, version, epoch, whole);
 	if (place->count > 0) /* what is not chosen stays as it was */
 		turn = place->turns[(place->count - 1) % TURNS_MAX];
+	anew = place->count == 0 || turn.epoch != epoch;
 	turn.epoch = epoch;
 	turn.version = version;
 	turn.table = table_hash(&place->meta.geo, content);
 	if (cluster.scenario.deltas)
-		deltas_note(place, ol_running_saved(running), &turn);
+		deltas_note(place, ol_running_saved(running), anew, &turn);
 	else
 		blocks_note(place, content, &turn);
 	place->turns[place->count++ % TURNS_MAX] = turn;
@@ -325,11 +348,94 @@ int __wrap_ol_ckpt_read_running(const char *dir, const struct ol_ckpt_blocks *bl
 		(unsigned long long)meta->version, rc);
 	if (rc == 0)
 		check_turn(meta, blocks, content, disk_damaged(place));
+	if (rc == 0)
+		own()->found = *meta;
 	check_durable(rc, meta, excused);
 	return rc;
 }
 
+/* Of which version a block is that was restored: of the last turn that had it so */
+static uint64_t version_of(const struct place *place, const struct ol_ckpt_blocks *blocks,
+			   uint32_t b, const void *content)
+{
+	const uint64_t sum = block_hash(&place->found.geo, blocks->first, b, content);
+	uint64_t newest = 0;
+
+	for (uint32_t i = 0; i < place->count && i < TURNS_MAX; i++) {
+		const struct turn *turn = &place->turns[i];
+
+		if (turn->epoch == place->found.epoch && turn->blocks[b] == sum &&
+		    turn->versions[b] > newest && turn->versions[b] <= place->found.version)
+			newest = turn->versions[b];
+	}
+	return newest;
+}
+
+/* Each block is to be the newer of the checkpoint's and the mirror's, which is of the same history */
+uint32_t __wrap_ol_ckpt_blocks_renew(const struct ol_geometry *geo,
+				     const struct ol_ckpt_blocks *blocks, uint64_t *block_versions,
+				     const void *from, uint64_t version, bool with_state,
+				     void *content)
+{
+	static uint8_t expect[CONTENT_MAX];
+	static uint64_t none[CLUSTER_BLOCKS_MAX];
+	const uint64_t bytes = ol_layout_content_bytes(geo);
+	const struct place *place;
+	uint32_t count = 0;
+
+	if (sim_process_self() == NULL || bytes > CONTENT_MAX)
+		return __real_ol_ckpt_blocks_renew(geo, blocks, block_versions, from, version,
+						   with_state, content);
+	place = own();
+	sim_say("blocks that are older than version %llu are a mirror's",
+		(unsigned long long)version);
+	if (version > place->found.version)
+		sim_fail("check_saved",
+			 "shard %u: a mirror of version %llu lends blocks to a table of %llu",
+			 geo->shard, (unsigned long long)version,
+			 (unsigned long long)place->found.version);
+	if (!check_published(geo, place->found.founded, version, from, with_state))
+		sim_fail("check_saved",
+			 "shard %u: version %llu of epoch %u never was what a mirror lends",
+			 geo->shard, (unsigned long long)version, place->found.founded);
+	memcpy(expect, content, bytes);
+	for (uint32_t b = 0; b < blocks->count; b++) {
+		if (version_of(place, blocks, b, content) >= version)
+			continue;
+		count++;
+		for (uint32_t v = 0; v <= (with_state ? geo->state_vectors : 0); v++) {
+			const uint64_t off = ol_running_part_off(geo, blocks, b, v);
+
+			memcpy(expect + off, (const uint8_t *)from + off,
+			       ol_ckpt_block_floats(blocks, b) * sizeof(float));
+		}
+	}
+	check_mixed(&place->found, expect);
+	if (mutation(MUTATE_LENDS_ALL)) {
+		memset(none, 0, sizeof(none));
+		block_versions = none;
+	}
+	(void)__real_ol_ckpt_blocks_renew(geo, blocks, block_versions, from, version, with_state,
+					  content);
+	return count;
+}
+
 /* ---- mutations ---- */
+
+void saved_on_choice(const struct ol_sources *sources, struct ol_source *source)
+{
+	if (!mutation(MUTATE_LENDS_ANY) || source->session != NULL ||
+	    sources->block_versions == NULL)
+		return;
+	for (uint32_t i = 0; i < sources->sessions->count; i++) {
+		struct ol_session *session = &sources->sessions->all[i];
+
+		if (ol_source_is_here(session) && session->table != NULL &&
+		    session->hello.mirror.bytes != 0 &&
+		    session->hello.mirror_version < source->version)
+			source->lends = session;
+	}
+}
 
 bool __wrap_ol_running_whole(const struct ol_ckpt_header *header, const void *copy, uint64_t bytes,
 			     uint32_t index)

@@ -23,6 +23,7 @@ WRAP(enum ol_verdict, ol_policy_on_gradient, struct ol_policy *policy,
      const struct ol_arrival *arrival);
 WRAP(void, ol_policy_on_join, struct ol_policy *policy, uint32_t worker);
 WRAP(void, ol_policy_on_leave, struct ol_policy *policy, uint32_t worker);
+WRAP(void, ol_policy_on_update, struct ol_policy *policy, const struct ol_update *update);
 WRAP(bool, ol_policy_ready, const struct ol_policy *policy);
 WRAP(uint64_t, ol_policy_due_ns, const struct ol_policy *policy);
 WRAP(void, ol_ingest_gather, struct ol_ingest *ingest);
@@ -137,15 +138,18 @@ static bool decides(void)
 	return cluster.servers[own() - turns].shard == 0;
 }
 
-void turns_step(uint64_t now_ns)
+/* The server that runs has made a step: nobody has given anything to the next */
+void __wrap_ol_policy_on_update(struct ol_policy *policy, const struct ol_update *update)
 {
 	struct turns *at = own();
 
-	if (at == NULL)
-		return;
-	memset(at->held, 0, sizeof(at->held));
-	at->decided = false;
-	at->stepped_ns = now_ns;
+	__real_ol_policy_on_update(policy, update);
+	if (at != NULL) {
+		memset(at->held, 0, sizeof(at->held));
+		at->decided = false;
+		at->stepped_ns = update->now_ns;
+	}
+	check_own();
 }
 
 static uint32_t count_of(const bool *of)

@@ -28,8 +28,6 @@ void turns_on_send(uint64_t seq);
 void turns_unkept(void);
 /* turns_on_pull -- a worker has read weights */
 void turns_on_pull(const struct worker_slot *slot);
-/* turns_step -- the server that runs has made a step: nobody has given anything to the next */
-void turns_step(uint64_t now_ns);
 /* turns_unknown -- of several pushes whose answers were lost a worker knows how many were dropped,
  * not which */
 bool turns_unknown(void);

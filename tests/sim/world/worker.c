@@ -503,7 +503,7 @@ static void train_async(struct worker_slot *slot)
 	while (slot->next < cluster.scenario.pushes) {
 		struct push *push;
 
-		if (slot->pulls == 0 || sim_ppm(500000))
+		if (slot->pulls == 0 || sim_ppm(cluster.scenario.seldom ? 60000 : 500000))
 			pull_span(slot, sim_ppm(300000) ? OL_PULL_NEWEST : 0,
 				  cluster.scenario.spans && slot->pulls > 0 ? span_draw()
 									    : all_shards());

@@ -101,7 +101,7 @@ static void a_line_that_follows_tells_it_too(void **state)
 	assert_string_equal(said.last, "later");
 }
 
-/* Five seconds of 5,000 lines each: every line is told, or is in a number. */
+/* Five seconds of 5,000 lines each, hence windows of 1, 2 and 4 s: every line is told, or is in a number. */
 static void no_line_is_lost_from_the_count(void **state)
 {
 	struct ol_log_rate rate = { 0 };
@@ -113,9 +113,18 @@ static void no_line_is_lost_from_the_count(void **state)
 		if (i % 50 == 0)
 			ol_log_rate_tick(&rate, MS(i) / 5);
 	}
-	ol_log_rate_tick(&rate, MS(6000));
-	assert_int_equal(said.lines, 5 * (OL_LOG_RATE_STRANGER + 1));
-	assert_int_equal(said.more, floods - 5 * OL_LOG_RATE_STRANGER);
+	ol_log_rate_tick(&rate, MS(7000) - 1);
+	assert_int_equal(said.lines, 3 * OL_LOG_RATE_STRANGER + 2);
+	ol_log_rate_tick(&rate, MS(7000));
+	assert_int_equal(said.lines, 3 * (OL_LOG_RATE_STRANGER + 1));
+	assert_int_equal(said.more, floods - 3 * OL_LOG_RATE_STRANGER);
+	/* a calm window, and the next lasts for a second again */
+	ol_log_rated(&rate, MS(8000), OL_LOG_WARN, "line");
+	ol_log_rate_tick(&rate, MS(16000));
+	for (unsigned i = 0; i < OL_LOG_RATE_STRANGER + 1; i++)
+		ol_log_rated(&rate, MS(20000), OL_LOG_WARN, "line");
+	ol_log_rate_tick(&rate, MS(21000));
+	assert_string_equal(said.last, "1 more of these in 1.0 s: line");
 }
 
 static void few_lines_are_all_told_and_nothing_else(void **state)
@@ -193,14 +202,16 @@ static void a_transport_s_lines_are_limited_alike(void **state)
 		if (i == OL_XPORT_RATE_LINES)
 			assert_int_equal(ol_xport_rate_due_ns(&rate), MS(1000));
 	}
-	ol_xport_rate_tick(&opts, &rate, MS(6000));
+	ol_xport_rate_tick(&opts, &rate, MS(6999));
+	assert_int_equal(ol_xport_rate_due_ns(&rate), MS(7000));
+	ol_xport_rate_tick(&opts, &rate, MS(7000));
 	assert_int_equal(ol_xport_rate_due_ns(&rate), 0);
 	ol_xport_rate_tick(&opts, &rate, MS(9000));
-	assert_int_equal(said.lines, 5 * (OL_XPORT_RATE_LINES + 1));
-	assert_int_equal(said.more, floods - 5 * OL_XPORT_RATE_LINES);
+	assert_int_equal(said.lines, 3 * (OL_XPORT_RATE_LINES + 1));
+	assert_int_equal(said.more, floods - 3 * OL_XPORT_RATE_LINES);
 	for (unsigned i = 0; i < 100; i++)
 		ol_xport_log_rated(&opts, &rate, MS(9000), OL_XPORT_LOG_INFO, "line");
-	assert_int_equal(said.lines, 5 * (OL_XPORT_RATE_LINES + 1) + 100);
+	assert_int_equal(said.lines, 3 * (OL_XPORT_RATE_LINES + 1) + 100);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -418,15 +418,19 @@ static void extrapolation_goes_on_by_what_was_said(void **state)
 	static struct saving saving;
 	uint8_t *content;
 	unsigned moved = 0, stayed = 0;
+	uint64_t versions[64];
 
 	saving_begin(&saving, *state, 0.125, true);
+	check(saving.blocks.count <= 64);
 	content = malloc(ol_layout_content_bytes(&saving.meta.geo));
 	check(content != NULL);
 	for (uint64_t version = 1; version < 20; version++) {
 		assert_int_equal(saving_turn(&saving, version, false).status, 0);
 		content_move(&saving);
 	}
+	saving.meta.block_versions = versions;
 	check_ok(ol_ckpt_read_running(*state, &saving.blocks, NULL, 0.5, &saving.meta, content));
+	saving.meta.block_versions = NULL;
 	for (uint32_t b = 0; b < saving.blocks.count; b++) {
 		const uint64_t first = saving.blocks.first[b], end = saving.blocks.first[b + 1];
 		uint64_t now = 19, then;
@@ -437,6 +441,7 @@ static void extrapolation_goes_on_by_what_was_said(void **state)
 					 vector_of(&saving, saving.said[now - 2], 0) + first,
 					 4 * (end - first)) == 0)
 			now--;
+		assert_int_equal(versions[b], now);
 		then = now - 1;
 		while (then > 1 && memcmp(vector_of(&saving, saving.said[then - 1], 0) + first,
 					  vector_of(&saving, saving.said[then - 2], 0) + first,
@@ -582,7 +587,7 @@ static bool is_of_turns(const struct saving *saving, uint8_t *content, uint64_t 
 static void any_bit_flipped_gives_what_some_turn_said_or_nothing(void **state)
 {
 	static struct saving saving;
-	unsigned whole = 0, older = 0, refused = 0;
+	unsigned whole = 0, older = 0, told = 0, refused = 0;
 	struct image image;
 	uint8_t *content;
 	int fd;
@@ -594,25 +599,34 @@ static void any_bit_flipped_gives_what_some_turn_said_or_nothing(void **state)
 	check(content != NULL && fd >= 0);
 	for (size_t at = 0; at < image.count; at++) {
 		struct ol_ckpt_meta meta = saving.meta;
+		bool same, damaged;
 		int rc;
 
 		if (image.bytes[at] == 0 && at % 64 != 0) /* most of it is zeros */
 			continue;
 		byte_put(fd, at, image.bytes[at] ^ (uint8_t)(1 << at % 8));
+		log_forget();
 		rc = restored(*state, &saving.blocks, &meta, content);
 		byte_put(fd, at, image.bytes[at]);
 		check(rc == 0 || rc == OL_E_NO_CHECKPOINT);
 		check(rc != 0 || is_of_turns(&saving, content, meta.version));
-		whole += rc == 0 && meta.version == 29 &&
-			 memcmp(content, saving.said[19],
-				ol_layout_content_bytes(&saving.meta.geo)) == 0;
-		older += rc == 0 && meta.version < 29;
+		same = rc == 0 && meta.version == 29 &&
+		       memcmp(content, saving.said[19],
+			      ol_layout_content_bytes(&saving.meta.geo)) == 0;
+		damaged = strstr(logged.text, " of its segments are damaged: ") != NULL;
+		check(rc != 0 || meta.version < 29 || same || damaged);
+		whole += same;
+		older += rc == 0 && meta.version < 29; /* as if it had been torn */
+		told += rc == 0 && damaged;
 		refused += rc != 0;
+		check(rc == 0 ||
+		      strstr(logged.text, "run-feedbeef00c0ffee-s1-e0000000002.olc") != NULL);
 	}
-	print_message("%u times as if nothing were, %u times the turn before, %u times nothing\n",
-		      whole, older, refused);
-	assert_true(whole > 100 && older > 100 && refused > 100);
-	assert_non_null(strstr(logged.text, "run-feedbeef00c0ffee-s1-e0000000002.olc"));
+	print_message(
+		"%u times as if nothing were, %u times the turn before, %u times with a word, %u times "
+		"nothing\n",
+		whole, older, told, refused);
+	assert_true(whole > 100 && older > 100 && told > 100 && refused > 100);
 	close(fd);
 	free(content);
 	free(image.bytes);

@@ -20,6 +20,7 @@ static char err[256];
 static void parsed(const char *text, uint32_t count)
 {
 	err[0] = '\0';
+	hosts.are_given = false;
 	assert_int_equal(launch_hosts_parse(&hosts, "f", text, err, sizeof(err)), 0);
 	assert_string_equal(err, "");
 	assert_int_equal(hosts.count, count);
@@ -28,6 +29,7 @@ static void parsed(const char *text, uint32_t count)
 static void refused(const char *text, const char *why)
 {
 	err[0] = '\0';
+	hosts.are_given = false;
 	assert_int_equal(launch_hosts_parse(&hosts, "f", text, err, sizeof(err)), -EINVAL);
 	assert_string_equal(err, why);
 }
@@ -100,6 +102,9 @@ static void a_fault_is_named_with_its_line(void **state)
 	refused("a\nb max=3",
 		"f:2: \"max=3\" is none of slots=N, servers=N, rack=NAME, address=ADDR");
 	refused("a 4", "f:1: \"4\" is none of slots=N, servers=N, rack=NAME, address=ADDR");
+	refused("a address=@job",
+		"f:1: \"address=@job\" is no address that other hosts can reach; where all are this "
+		"machine, give --transport shm");
 	refused("a rack=",
 		"f:1: \"rack=\" has no name behind it, of letters, digits and . _ - @ : %");
 }
@@ -139,6 +144,32 @@ static void slurms_tasks_are_slots(void **state)
 	slurm_refused("n1", "many", "not as Slurm writes it");
 }
 
+static void a_file_says_more_of_hosts_that_are_given_and_adds_none(void **state)
+{
+	char text[8192];
+	size_t len = 0;
+
+	(void)state;
+	slurm("n[1-3]", "2(x3)", "n1 n2 n3");
+	for (unsigned i = 0; i < LAUNCH_HOSTS_MAX + 1; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "m%u slots=9\n", i);
+	snprintf(text + len, sizeof(text) - len,
+		 "n2 rack=r address=10.0.0.2 servers=1 slots=8\nn3 slots=1\n");
+	assert_int_equal(launch_hosts_parse(&hosts, "f", text, err, sizeof(err)), 0);
+	assert_string_equal(names(), "n1 n2 n3");
+	assert_string_equal(hosts.list[0].address, "");
+	assert_string_equal(hosts.list[1].address, "10.0.0.2");
+	assert_string_equal(hosts.list[1].rack, "r");
+	assert_int_equal(hosts.list[1].servers, 1);
+	assert_int_equal(hosts.list[1].slots, 2);
+	assert_int_equal(hosts.list[2].slots, 1);
+	assert_int_equal(launch_hosts_parse(&hosts, "f", "m1\n", err, sizeof(err)), -EINVAL);
+	assert_string_equal(err, "f: names no host of the allocation");
+	assert_int_equal(launch_hosts_parse(&hosts, "f", "m1 x=1\n", err, sizeof(err)), -EINVAL);
+	assert_string_equal(err,
+			    "f:1: \"x=1\" is none of slots=N, servers=N, rack=NAME, address=ADDR");
+}
+
 static void a_list_that_is_not_slurms_is_refused(void **state)
 {
 	(void)state;
@@ -163,6 +194,7 @@ int main(void)
 		cmocka_unit_test(more_hosts_than_there_may_be_are_refused),
 		cmocka_unit_test(slurms_lists_are_expanded),
 		cmocka_unit_test(slurms_tasks_are_slots),
+		cmocka_unit_test(a_file_says_more_of_hosts_that_are_given_and_adds_none),
 		cmocka_unit_test(a_list_that_is_not_slurms_is_refused),
 	};
 

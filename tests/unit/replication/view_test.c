@@ -20,8 +20,8 @@
 #include "replication/view.h"
 
 #define TWICE \
-	"full 0000000000000001 0000000000000001 1 1 0 @a\n" \
-	"full 0000000000000001 0000000000000001 1 1 0 @b\n"
+	"full 0000000000000001 0000000000000001 1 1 0 0 0 @a\n" \
+	"full 0000000000000001 0000000000000001 1 1 0 0 0 @b\n"
 
 enum {
 	JOB = 77,
@@ -286,6 +286,38 @@ static void rank_goes_before_id(void **unused)
 	assert_true(ol_view_next(&next, alive, 3, 0, &rule, &view));
 	assert_int_equal(view.replicas[1].id, 'C');
 	assert_int_equal(view.joining, 1);
+}
+
+/* It founds the chain, and others join in their order */
+static void who_has_the_newest_checkpoint_loses_least(void **unused)
+{
+	struct ol_view_rule rule = { .shard_count = 1, .wanted = 3, .refound = true };
+	struct ol_view view = { .epoch = 0 }, next, dead;
+	struct ol_member alive[3], again;
+	char text[OL_MEMBER_TEXT_MAX];
+
+	(void)unused;
+	assert_int_equal(members("ABC", alive), 3);
+	alive[1].saved_epoch = alive[2].saved_epoch = 2;
+	alive[1].saved_version = 5;
+	alive[2].saved_version = UINT64_MAX;
+	assert_int_equal(ol_member_decode(text, ol_member_encode(&alive[2], text), &again), 0);
+	assert_memory_equal(&again, &alive[2], sizeof(again));
+	assert_true(ol_view_next(&view, alive, 3, 0, &rule, &next));
+	assert_int_equal(next.history, 'C');
+	assert_true(ol_view_next(&next, alive, 3, 0, &rule, &view));
+	assert_int_equal(view.replicas[1].id, 'A');
+	alive[1].saved_epoch = 3;
+	view = (struct ol_view){ .epoch = 0 };
+	assert_true(ol_view_next(&view, alive, 3, 0, &rule, &next));
+	assert_int_equal(next.history, 'B');
+	dead = chain("XY", 3);
+	assert_true(ol_view_next(&dead, alive, 3, 0, &rule, &next));
+	assert_int_equal(next.history, 'B');
+	alive[0].saved_epoch = 3;
+	alive[0].saved_version = 5;
+	assert_true(ol_view_next(&dead, alive, 3, 0, &rule, &next));
+	assert_int_equal(next.history, 'A'); /* of two that are alike the lowest */
 }
 
 /* Who founds a history has checkpoints of an earlier one */
@@ -566,18 +598,21 @@ static void texts_that_nobody_writes_are_refused(void **unused)
 {
 	static const char *const tails[] = {
 		"", /* without a replica */
-		"joining 0000000000000001 0000000000000001 1 1 0 @a\n",
-		"full 0000000000000000 0000000000000001 1 1 0 @a\n", /* id 0 */
-		"full 1 0000000000000001 1 1 0 @a\n",
+		"joining 0000000000000001 0000000000000001 1 1 0 0 0 @a\n",
+		"full 0000000000000000 0000000000000001 1 1 0 0 0 @a\n", /* id 0 */
+		"full 1 0000000000000001 1 1 0 0 0 @a\n",
 		TWICE,
-		"full 0000000000000001 0000000000000001 01 1 0 @a\n",
-		"full 0000000000000001 0000000000000001 1 0 @a\n",
-		"full 0000000000000001 0000000000000001 1 1 4294967296 @a\n",
-		"full 0000000000000001 0000000000000001 1 1 0 @a b\n",
-		"full 0000000000000001 0000000000000001 1 1 0 \n",
-		"full 0000000000000001 0000000000000001 1 1 0 @a\r\n",
-		"full 000000000000000A 0000000000000001 1 1 0 @a\n",
-		"full 0000000000000001 0000000000000001 1 1 0 @a",
+		"full 0000000000000001 0000000000000001 01 1 0 0 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 0 0 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 4294967296 0 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 0 0 0 @a b\n",
+		"full 0000000000000001 0000000000000001 1 1 0 0 0 \n",
+		"full 0000000000000001 0000000000000001 1 1 0 0 0 @a\r\n",
+		"full 000000000000000A 0000000000000001 1 1 0 0 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 0 0 0 @a",
+		"full 0000000000000001 0000000000000001 1 1 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 0 4294967296 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 0 0 18446744073709551616 @a\n",
 	};
 	static const char *const heads[] = {
 		"epoch 0\nfounded 0\n" NAMES "shards 1\nwanted 1\nevery 0\n" ORDERS,
@@ -595,7 +630,7 @@ static void texts_that_nobody_writes_are_refused(void **unused)
 		"founded 1\nepoch 1\n" NAMES "shards 1\nwanted 1\nevery 0\n" ORDERS,
 	};
 	const char *good = "epoch 1\nfounded 1\n" NAMES "shards 1\nwanted 1\nevery 0\n" ORDERS;
-	const char *one = "full 0000000000000001 0000000000000001 1 1 0 @a\n";
+	const char *one = "full 0000000000000001 0000000000000001 1 1 0 0 0 @a\n";
 	char text[1024];
 	struct ol_view full;
 
@@ -633,6 +668,7 @@ int main(void)
 		cmocka_unit_test(an_order_is_one_view_or_refused),
 		cmocka_unit_test(only_the_next_epoch_of_one_history_follows_a_view),
 		cmocka_unit_test(rank_goes_before_id),
+		cmocka_unit_test(who_has_the_newest_checkpoint_loses_least),
 		cmocka_unit_test(a_history_is_founded_above_the_checkpoints),
 		cmocka_unit_test(a_place_in_the_chain_gives_role_and_neighbours),
 		cmocka_unit_test(a_random_history_keeps_every_promise),

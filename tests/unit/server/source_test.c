@@ -56,6 +56,7 @@ static int setup(void **unused)
 	all.all = sessions;
 	all.count = SESSIONS;
 	opts.workers_max = WORKERS;
+	opts.consistency = OL_CONSISTENCY_ASYNC;
 	opts.restore_wait_ms = WAIT_MS;
 	sources.since_ns = start;
 	for (uint32_t i = 0; i < SESSIONS; i++) {
@@ -234,6 +235,172 @@ static void a_checkpoint_and_a_mirror_of_one_history_go_by_version(void **unused
 	chooses(NULL);
 }
 
+/* A running checkpoint of history 77, whose table is of version 10, and has so many pushes of a worker; its blocks are
+ * half of version 10, and half of `older` */
+static uint64_t block_versions[2];
+
+static void running(uint32_t worker, uint64_t count, uint64_t older)
+{
+	static uint64_t first[] = { 0, 8, 16 };
+	static struct ol_ckpt_blocks blocks = { .count = 2, .first = first };
+	struct ol_applied *table =
+		(void *)((uint8_t *)ol_store_content(&store, 0) + sizeof(struct ol_snapshot_head));
+
+	block_versions[0] = 10;
+	block_versions[1] = older;
+	sources.floor = true;
+	sources.floor_epoch = 4;
+	sources.floor_version = 10;
+	sources.floor_of = (struct ol_vouched){ .history = 77, .founded = 4 };
+	sources.blocks = &blocks;
+	sources.block_versions = block_versions;
+	table[worker] = (struct ol_applied){ .seq = ol_seq_make(TAG, count), .grads = count };
+}
+
+static void nothing_lost_is_better_than_older_blocks(void **unused)
+{
+	char text[OL_SOURCES_TEXT_MAX];
+
+	(void)unused;
+	running(0, 10, 4);
+	mirror(0, 77, 4, 7)->tag = TAG;
+	has(0, 0, 7);
+	chooses(&sessions[0]); /* it pushes 8 to 10 again */
+	assert_int_equal(chosen.absent, 0);
+	ol_source_say(&sources, text);
+	assert_string_equal(
+		text,
+		"a checkpoint of version 10, 0 behind the newest, which lacks 0 applied pushes, and its blocks, "
+		"with newer ones of a mirror, 1.5 gradients in the mean; 1 mirrors of workers, versions 7 to 7, "
+		"which lack 0 to 0");
+	block_versions[1] = 10; /* it is whole */
+	chooses(NULL);
+	assert_null(chosen.lends);
+	assert_true(chosen.cost == 0.0);
+}
+
+static void what_nobody_keeps_is_weighed_against_older_blocks(void **unused)
+{
+	char text[OL_SOURCES_TEXT_MAX];
+
+	(void)unused;
+	running(0, 10, 4);
+	mirror(0, 77, 4, 7)->tag = TAG + 1; /* another process of the id */
+	has(0, 0, 7);
+	chooses(NULL);
+	assert_ptr_equal(chosen.lends, &sessions[0]);
+	assert_true(chosen.cost == 1.5); /* half of them lack three */
+	ol_source_say(&sources, text);
+	assert_non_null(strstr(text, "which lack 0 to 0, and 3 that nobody keeps"));
+	has(0, 0, 9); /* of another worker's were two of the three */
+	chooses(&sessions[0]);
+	assert_int_equal(chosen.absent, 1);
+}
+
+/* A push from a queue holds many */
+static void gradients_are_weighed_and_not_pushes(void **unused)
+{
+	struct ol_applied *saved =
+		(void *)((uint8_t *)ol_store_content(&store, 0) + sizeof(struct ol_snapshot_head));
+
+	(void)unused;
+	running(0, 10, 4);
+	saved[1] = (struct ol_applied){ .seq = ol_seq_make(TAG, 1), .grads = 400 };
+	mirror(0, 77, 4, 9)->tag = TAG;
+	has(0, 0, 10);
+	here(1, 0)->tag = TAG + 1; /* the process that pushed them is gone */
+	chooses(NULL);
+	assert_ptr_equal(chosen.lends, &sessions[0]);
+	here(1, 0)->tag = TAG;
+	chooses(&sessions[0]);
+	assert_int_equal(chosen.absent, 0);
+}
+
+static void an_older_mirror_without_optimizer_state_only_lends(void **unused)
+{
+	(void)unused;
+	store.geo.state_vectors = 2;
+	free(store.memory);
+	store.memory = calloc(1, ol_layout_public_bytes(&store.geo));
+	assert_non_null(store.memory);
+	running(0, 10, 4);
+	mirror(0, 77, 4, 7)->tag = TAG;
+	sessions[0].hello.state_off = OL_MIRROR_NO_STATE;
+	has(0, 0, 7);
+	chooses(NULL);
+	assert_ptr_equal(chosen.lends, &sessions[0]);
+	sessions[0].hello.mirror_version = 10; /* of the same version it lends all that is older */
+	has(0, 0, 10);
+	chooses(NULL);
+	assert_ptr_equal(chosen.lends, &sessions[0]);
+	assert_true(chosen.cost == 0.0);
+	sessions[0].hello.mirror_version = 11;
+	chooses(&sessions[0]);
+	sessions[0].hello.mirror_version = 7;
+	sessions[0].hello.state_off = 0;
+	chooses(&sessions[0]);
+}
+
+/* Its next process cannot make them */
+static void a_mirror_that_lacks_parts_of_steps_is_not_taken(void **unused)
+{
+	(void)unused;
+	running(0, 10, 4);
+	mirror(0, 77, 4, 8)->tag = TAG + 1;
+	has(0, 0, 9);
+	block_versions[0] = 4;
+	chooses(&sessions[0]); /* a gradient, where each block would lack two */
+	opts.consistency = OL_CONSISTENCY_SYNC;
+	chooses(NULL);
+	sessions[0].hello.tag = TAG;
+	chooses(&sessions[0]);
+}
+
+static void the_newest_mirror_of_its_history_lends_older_blocks(void **unused)
+{
+	(void)unused;
+	running(2, 10, 4);
+	mirror(0, 77, 4, 6);
+	has(0, 2, 1);
+	mirror(1, 77, 4, 8);
+	has(1, 2, 2);
+	chooses(NULL);
+	assert_ptr_equal(chosen.lends, &sessions[1]);
+	assert_true(chosen.cost == 1.0);
+	sessions[1].hello.mirror_history = 76;
+	sessions[1].hello.mirror_epoch = 3;
+	chooses(NULL);
+	assert_ptr_equal(chosen.lends, &sessions[0]);
+	sessions[0].hello.mirror_version = 4; /* no block is older */
+	chooses(NULL);
+	assert_null(chosen.lends);
+	assert_true(chosen.cost == 3.0);
+	sources.floor_of.history = 0; /* not said */
+	sessions[0].hello.mirror_version = 6;
+	chooses(NULL);
+	assert_null(chosen.lends);
+}
+
+/* Who is in the checkpoint and not in the mirror may have a newer one */
+static void who_is_in_the_checkpoint_alone_is_waited_for(void **unused)
+{
+	(void)unused;
+	running(2, 1, 1);
+	mirror(0, 77, 4, 9);
+	has(0, 0, 3);
+	block_versions[0] = block_versions[1] = 0;
+	((struct ol_applied *)(void *)((uint8_t *)ol_store_content(&store, 0) +
+				       sizeof(struct ol_snapshot_head)))[0] =
+		(struct ol_applied){ .seq = ol_seq_make(TAG, 30), .grads = 30 };
+	sessions[0].hello.tag = TAG;
+	assert_false(begins(waited - 1));
+	assert_ptr_equal(chosen.session, &sessions[0]);
+	assert_int_equal(chosen.absent, 1);
+	assert_true(begins(waited));
+	here(2, 0);
+	assert_true(begins(start));
+}
+
 static void what_is_no_whole_mirror_of_a_worker_is_not_taken(void **unused)
 {
 	(void)unused;
@@ -331,6 +498,13 @@ int main(void)
 		test(a_lie_about_what_is_gone_makes_no_older_mirror_better),
 		test(a_checkpoint_is_taken_where_it_is_newer),
 		test(a_checkpoint_and_a_mirror_of_one_history_go_by_version),
+		test(nothing_lost_is_better_than_older_blocks),
+		test(what_nobody_keeps_is_weighed_against_older_blocks),
+		test(gradients_are_weighed_and_not_pushes),
+		test(an_older_mirror_without_optimizer_state_only_lends),
+		test(a_mirror_that_lacks_parts_of_steps_is_not_taken),
+		test(the_newest_mirror_of_its_history_lends_older_blocks),
+		test(who_is_in_the_checkpoint_alone_is_waited_for),
 		test(what_is_no_whole_mirror_of_a_worker_is_not_taken),
 		test(who_counts_is_waited_for_and_not_for_ever),
 		test(first_weights_wait_for_a_mirror),

@@ -159,7 +159,7 @@ static void a_worker_says_what_it_needs(void **unused)
 	assert_int_equal(seam.asked.wire.traffic_class, 104);
 	assert_int_equal(seam.asked.wire.path_mtu, 1024);
 	assert_int_equal(seam.asked.conns_max, OL_PEERS);
-	assert_int_equal(seam.asked.doorbells_max, OL_SLOTS_MAX);
+	assert_int_equal(seam.asked.doorbells_max, OL_SLOTS_MAX + 2 * OL_WINDOW_MAX);
 	assert_non_null(seam.asked.log);
 	assert_int_equal(seam.asked.inflight_max, DEFAULT_MARK); /* of the rest, what is usual */
 }

@@ -116,7 +116,9 @@ def run_make(drill: Drill, of: plan.Set, run: plan.Run, index: int) -> None:
 
 def record(drill: Drill, of: plan.Set, runs: plan.Plan) -> None:
     drill.record("kills", {
-        "settings": {"down": of.down, "checkpoint_every": of.checkpoint_every,
+        "settings": {**{key: getattr(of, key) for key in
+                        ("seconds", "kill_at", "down", "again", "pace", "model", "final_relu",
+                         "dataset", "lr", "batch", "checkpoint_every")},
                      "price_server": drill.settings.number("price_server"),
                      "price_worker": drill.settings.number("price_worker")},
         "strategies": [{key: getattr(one, key) for key in

@@ -61,6 +61,15 @@ def student(values: Iterable[float], sure: float = 0.95) -> Interval:
     return Interval(m.mean, m.mean - half, m.mean + half)
 
 
+def prediction(values: Iterable[float], sure: float = 0.95) -> Interval:
+    """The mean, and where one value more of the same kind is."""
+    m = moments(values)
+    if m.count < 2:
+        return Interval(m.mean, NAN, NAN)
+    half = float(stdtrit(m.count - 1, (1 + sure) / 2)) * m.sd * math.sqrt(1 + 1 / m.count)
+    return Interval(m.mean, m.mean - half, m.mean + half)
+
+
 def ratio(over: Iterable[float], under: Iterable[float]) -> Interval:
     """Geometric mean of pairs, one over the other."""
     logs = student(math.log(a / b) for a, b in zip(over, under, strict=True))

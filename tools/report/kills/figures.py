@@ -78,12 +78,12 @@ AS_REPORTED = ("test_accuracy", "test_loss", "gradients_per_s", "gradients_compu
                "gradients_lost", "workers_rate_before")
 
 
-def accuracy_time(evals: Evals) -> float:
+def accuracy_time(evals: Evals, wanted: float = ACCURACY_WANTED) -> float:
     """The time of the first five evaluations whose mean is there; nan: never."""
     if evals.t.size < AVERAGE_OVER:
         return NAN
     means = np.convolve(evals.accuracy, np.ones(AVERAGE_OVER), "valid") / AVERAGE_OVER
-    there = np.flatnonzero(means >= ACCURACY_WANTED)
+    there = np.flatnonzero(means >= wanted)
     return float(evals.t[AVERAGE_OVER - 1 + there[0]]) if there.size > 0 else NAN
 
 

@@ -44,6 +44,7 @@ says what each column is |
 | `summary.csv` | one row a run |
 | `claims.md` | the published claims, judged by fixed criteria |
 | `cost.md` | prices and assumptions |
+| `published.md`, `plots/published-kKILLS` | of the published protocol: the published runs beside these |
 | `settings` | the settings in force, after preset and scale; `outlast drill --config settings` \
 reads it |
 | `drill.json` | what was run, and how each run ended |

@@ -33,8 +33,7 @@ enum {
 	LEASES = 3,
 	STEPS = 20,
 	CUTS = 3,
-	CUT_MS = 3000, /* longer than every lease */
-	CUT_TURNS = 100 /* and at least so many: an emulated host may stand still for longer */
+	CUT_MS = 3000 /* longer than every lease */
 };
 
 static const uint32_t leases[LEASES] = { 200, 1000, 2000 };
@@ -117,7 +116,6 @@ struct course {
 	struct ol_op push;
 	struct ol_op pull;
 	uint64_t pushed;
-	int lent; /* what the last attempt to get a buffer has returned */
 };
 
 static struct course courses[LEASES];
@@ -143,8 +141,7 @@ static void turn(void)
 			continue;
 		check_ok(course->push.status);
 		check_ok(course->pull.status);
-		course->lent = ol_grad_try_acquire(course->worker, &grad);
-		if (course->lent == 0) {
+		if (ol_grad_try_acquire(course->worker, &grad) == 0) {
 			for (unsigned k = 0; k < LEN; k++)
 				grad[k] = 1.0f;
 			ol_weights(course->worker, &info.base_version);
@@ -154,6 +151,17 @@ static void turn(void)
 		check_ok(ol_pull(course->worker, 0, &course->pull));
 	}
 	sched_yield();
+}
+
+/* So many more gradients of each: then each has weights, too, which it goes on with when its server is gone */
+static void steps(uint64_t count)
+{
+	for (unsigned i = 0; i < LEASES; i++) {
+		const uint64_t until = courses[i].pushed + count;
+
+		while (courses[i].pushed < until)
+			turn();
+	}
 }
 
 static unsigned down_count(void)
@@ -256,20 +264,16 @@ static void noticed(const char *verb)
 
 static void cut_and_heal(void)
 {
-	uint64_t until_ns, before[LEASES], healed_ns, turns = 0;
+	uint64_t until_ns, before[LEASES], healed_ns;
 
 	noticed("cut");
 	until_ns = ol_clock_ns() + CUT_MS * OL_NS_PER_MS;
 	for (unsigned i = 0; i < LEASES; i++)
 		before[i] = courses[i].pushed;
-	for (; ol_clock_ns() < until_ns || turns < CUT_TURNS; turns++)
+	while (ol_clock_ns() < until_ns)
 		turn();
 	for (unsigned i = 0; i < LEASES; i++)
-		check_msg(
-			courses[i].pushed > before[i],
-			"lease %u ms: no push in %lu turns; push and pull done: %d %d, buffer lent: %d",
-			leases[i], (unsigned long)turns, courses[i].push.done, courses[i].pull.done,
-			courses[i].lent);
+		check(courses[i].pushed > before[i]); /* it went on */
 	check_eq(down_count(), LEASES);
 	healed_ns = lab_fault("heal", 1);
 	while (down_count() > 0)
@@ -289,12 +293,10 @@ static int work(const char *host, const char *other)
 	for (unsigned i = 0; i < LEASES; i++)
 		course_open(i, host, other);
 	for (unsigned round = 0; round < CUTS; round++) {
-		for (unsigned i = 0; i < STEPS; i++)
-			turn();
+		steps(STEPS);
 		cut_and_heal();
 	}
-	for (unsigned i = 0; i < STEPS; i++)
-		turn();
+	steps(STEPS);
 	noticed("poweroff");
 	lab_write("off", "");
 	while (down_count() > 0)

@@ -169,6 +169,7 @@ bad "seeds" "outlast drill:*--seeds*" --seeds 0
 bad "workers" "outlast drill:*--workers*" --workers 0
 bad "too short" "outlast drill:*--seconds*2 kills*" --kills 2 --seconds 1.1
 bad "down" "outlast drill:*--down*above 0*" --down 0
+bad "a word" "outlast drill: unexpected argument: true*--*" --final-relu true
 outlast drill "${tiny_runs[@]}" --out "$folder"
 expect_error "a folder that is there" 2 "outlast drill:*$folder*"
 outlast drill --out "a,b"

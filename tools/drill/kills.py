@@ -9,7 +9,7 @@ from typing import Any
 
 from . import plan
 from .drill import Drill, signed
-from .errors import RESOURCES, SIGNAL, Failure
+from .errors import RESOURCES, SIGNAL, USAGE, Failure
 from .settings import Settings
 
 EVAL_LEAST_S = 0.25  # an evaluation takes about so long
@@ -132,6 +132,10 @@ def record(drill: Drill, of: plan.Set, runs: plan.Plan) -> None:
 
 def go(drill: Drill) -> int:
     of = set_read(drill.settings)
+    if drill.words and not drill.words[0].startswith("-"):
+        raise Failure(USAGE, "unexpected argument", drill.words[0],
+                      "--NAME=VALUE gives a value to what is true or false; options of train stand "
+                      "behind --")
     try:
         runs = plan.make(of)
     except plan.Wrong as wrong:

@@ -22,7 +22,7 @@ two=server0@90steps,server0@190steps:down=150ms
 train "${slow[@]}" --kill $two
 killed 2
 truth "nothing lost" 'r["gradients_lost"] == 0 and r["gradients_computed"] == 600 == r["gradients_applied"]'
-truth "from a mirror" 'all(o["restored_from"] == "mirror" for o in r["outages"])'
+truth "from a mirror" 'all(o["restored_from"] == "mirror" and o["expected_lost"] == 0 == o["expected_s"] for o in r["outages"])'
 truth "figures" 'len(r["detect_ms"]) == len(r["recover_ms"]) == 2 and
 	r["workers_rate_before"] > 0 and min(r["detect_ms"] + r["recover_ms"]) >= 0'
 truth "looked at before and after" 'all(o["loss_after"] <= o["loss_before"] and
@@ -47,6 +47,7 @@ train "${slow[@]}" --durability checkpoint --checkpoint every=50steps --restore 
 killed 1
 truth "rolled back" 'r["outages"][0]["restored_from"] == "checkpoint" and
 	r["outages"][0]["restored_version"] == 100 and r["gradients_lost"] >= 60'
+truth "as was expected" '60 <= r["outages"][0]["expected_lost"] <= r["gradients_lost"] and r["outages"][0]["expected_s"] > 0'
 truth "and made again" 'r["gradients_computed"] == 600 + r["gradients_lost"] and r["gradients_applied"] == 600'
 truth "checkpoints" 'r["checkpoints"]["written"] >= 6 and r["checkpoints"]["failed"] == 0 and
 	r["checkpoints"]["bytes"] > 0'

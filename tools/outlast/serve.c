@@ -405,6 +405,7 @@ static void restored_say(struct serve *serve, const struct ol_server_stat *stat)
 					       [OL_RESTORE_CHECKPOINT] = "checkpoint",
 					       [OL_RESTORE_MIRROR] = "mirror" };
 	uint32_t from = stat->restored_from;
+	json_t *what;
 
 	if (serve->restored || stat->ready_ns == 0)
 		return;
@@ -415,10 +416,13 @@ static void restored_say(struct serve *serve, const struct ol_server_stat *stat)
 		ol_logs_say(OL_LOG_INFO,
 			    "server of shard %u goes on from version %" PRIu64 " of a %s",
 			    serve->set.shard, stat->restored_version, sources[from]);
-	ol_control_say(&serve->control, "restored",
-		       json_pack("{s:s, s:I, s:I}", "from", sources[from], "version",
-				 (json_int_t)stat->restored_version, "ready_ns",
-				 (json_int_t)stat->ready_ns));
+	what = json_pack("{s:s, s:I, s:I}", "from", sources[from], "version",
+			 (json_int_t)stat->restored_version, "ready_ns",
+			 (json_int_t)stat->ready_ns);
+	if (serve->set.durable.restore == OL_RESTORE_MIRROR ||
+	    serve->set.durable.restore == OL_RESTORE_FRESHEST)
+		json_object_set_new(what, "lacks", json_integer((json_int_t)stat->restored_lost));
+	ol_control_say(&serve->control, "restored", what);
 }
 
 /*

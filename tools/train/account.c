@@ -269,3 +269,33 @@ unsigned train_shards_down(const struct train *train)
 		down += train_shard_down(train, i, &since_ns);
 	return down;
 }
+
+/* A worker was away during an outage: what it alone knew nobody pushes again */
+static bool worker_was_away(const struct train *train, const struct train_outage *outage)
+{
+	for (unsigned i = 0; i < train->outage_count; i++) {
+		const struct train_outage *other = &train->outages[i];
+
+		if (!other->server &&
+		    (other->state == TRAIN_OUTAGE_OPEN || other->ready_ns >= outage->killed_ns))
+			return true;
+	}
+	return false;
+}
+
+void train_outage_source(const struct train *train, struct train_outage *outage,
+			 const json_t *message)
+{
+	const char *from = json_string_value(json_object_get(message, "from"));
+	const json_t *lacks = json_object_get(message, "lacks");
+	const uint64_t version = count(message, "version");
+	const uint64_t behind = outage->version > version ? outage->version - version : 0;
+
+	snprintf(outage->from, sizeof(outage->from), "%s", from != NULL ? from : "");
+	outage->restored_version = version;
+	outage->expected = count(message, "lacks");
+	if (lacks == NULL || worker_was_away(train, outage))
+		outage->expected =
+			behind *
+			(ol_consistency_all(&train->set.rule.how) ? train->set.workers : 1);
+}

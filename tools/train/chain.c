@@ -263,9 +263,7 @@ void train_chain_back(struct train *train, struct train_server *server, const js
 		if (!outage->server || outage->state != TRAIN_OUTAGE_OPEN ||
 		    outage->index != server->shard)
 			continue;
-		snprintf(outage->from, sizeof(outage->from), "%s", from);
-		outage->restored_version =
-			(uint64_t)json_integer_value(json_object_get(message, "version"));
+		train_outage_source(train, outage, message);
 	}
 }
 

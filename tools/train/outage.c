@@ -523,7 +523,6 @@ void train_server_listens(struct train *train, struct train_server *server, cons
 
 void train_server_restored(struct train *train, struct train_server *server, const json_t *message)
 {
-	const char *from = json_string_value(json_object_get(message, "from"));
 	json_int_t ready_ns = json_integer_value(json_object_get(message, "ready_ns"));
 	uint64_t version = (uint64_t)json_integer_value(json_object_get(message, "version"));
 	struct train_outage *outage = server->life.outage;
@@ -542,8 +541,7 @@ void train_server_restored(struct train *train, struct train_server *server, con
 	if (outage == NULL)
 		return;
 	outage->ready_ns = (uint64_t)ready_ns;
-	outage->restored_version = version;
-	snprintf(outage->from, sizeof(outage->from), "%s", from != NULL ? from : "");
+	train_outage_source(train, outage, message);
 	if (server->life.wants_wake)
 		server->life.wake_ns = train_lease_over_ns(train, outage);
 }

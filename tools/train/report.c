@@ -163,7 +163,8 @@ static const char *span(uint64_t from_ns, uint64_t to_ns, char *buf, size_t buf_
 	return buf;
 }
 
-static void outage_show(const struct train *train, const struct train_outage *outage)
+static void outage_show(const struct train *train, const struct train_outage *outage,
+			const struct train_figures *f)
 {
 	uint64_t back_ns = outage->server ? outage->first_applied_ns : outage->ready_ns;
 	char found[32], back[32];
@@ -179,7 +180,13 @@ static void outage_show(const struct train *train, const struct train_outage *ou
 		printf(", version %" PRIu64 " %s", outage->restored_version,
 		       train_from_str(outage));
 	if (outage->server && outage->state != TRAIN_OUTAGE_SURVIVED)
-		printf(", %" PRIu64 " lost", outage->lost);
+		printf(", %" PRIu64 " lost%s", outage->lost, f->more_lost ? " or more" : "");
+	if (outage->from[0] != '\0')
+		printf(" (%" PRIu64 " expected", outage->expected);
+	if (outage->from[0] != '\0' && outage->expected > 0 && f->rate_before > 0.0)
+		printf(", %.2g s of work", (double)outage->expected / f->rate_before);
+	if (outage->from[0] != '\0')
+		printf(")");
 	if (outage->state == TRAIN_OUTAGE_SURVIVED)
 		printf("; woken up in time");
 	if (outage->whole_ns != 0)
@@ -193,7 +200,7 @@ static void outages_show(const struct train *train, const struct train_figures *
 	if (train->outage_count == 0)
 		return;
 	for (unsigned i = 0; i < train->outage_count; i++)
-		outage_show(train, &train->outages[i]);
+		outage_show(train, &train->outages[i], f);
 	printf("%-17s %u kills, %u recoveries; %" PRIu64 " lost, %" PRIu64 " queued, %" PRIu64
 	       " replayed, %" PRIu64 " pushed again\n",
 	       "outages", f->kills, f->recoveries, f->count.lost, f->count.queued_total,

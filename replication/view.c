@@ -203,6 +203,17 @@ static bool found_again(const struct ol_view *view, const struct ol_member *aliv
 	return true;
 }
 
+/* What its replicas save from here on is newer than what they had: an abandoned history may have come further */
+static void epoch_above_saved(struct ol_view *next)
+{
+	for (uint32_t i = 0; i < next->count + next->joining; i++) {
+		const uint32_t saved = next->replicas[i].saved_epoch;
+
+		if (saved >= next->epoch && saved < OL_SAVED_EPOCH_MAX)
+			next->epoch = saved + 1;
+	}
+}
+
 bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uint32_t alive_count,
 		  uint64_t caught_up, const struct ol_view_rule *rule, struct ol_view *ret_next)
 {
@@ -252,6 +263,7 @@ bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uin
 		next.replicas[next.count] = *joining;
 		next.joining = 1;
 	}
+	epoch_above_saved(&next);
 	if (changed)
 		*ret_next = next;
 	return changed;
@@ -325,6 +337,7 @@ int ol_view_ordered(const struct ol_view *view, const struct ol_view_order *orde
 		return rc;
 	if (next.wanted == 0)
 		return -EINVAL;
+	epoch_above_saved(&next);
 	*ret_next = next;
 	return 0;
 }

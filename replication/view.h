@@ -21,6 +21,7 @@
 enum {
 	OL_REPLICAS_MAX = 8, /* of a chain */
 	OL_MEMBERS_MAX = 16, /* servers registered for one shard */
+	OL_SAVED_EPOCH_MAX = UINT32_MAX >> 2, /* a server with checkpoints of this epoch or a later one does not start */
 	OL_ENDPOINT_MAX = 128, /* text of an address, with its end */
 	OL_MEMBER_TEXT_MAX = 256,
 	OL_VIEW_TEXT_MAX = 4096,
@@ -129,7 +130,8 @@ struct ol_view_rule {
  *  4. While the chain has fewer than `wanted` and none is joining, the lowest member that is alive
  *     and not in the view joins.
  *
- * The epoch of the result is one higher, or rule->first where that is higher and a history is founded.
+ * The epoch of the result is one higher, or above those of the checkpoints of its replicas where they are
+ * higher; or rule->first where a history is founded and that is higher.
  * Members of another job or protocol than the view's are ignored.
  */
 bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uint32_t alive_count,

@@ -348,7 +348,7 @@ static int folder_look(struct ol_server *server, char *err, size_t err_bytes)
 	server->replica.first_epoch = 1;
 	if (dir == NULL || !ol_ckpt_newest(dir, &meta))
 		return 0;
-	if (meta.epoch >= OL_EPOCH_MAX / 2) {
+	if (meta.epoch >= OL_SAVED_EPOCH_MAX) {
 		snprintf(
 			err, err_bytes,
 			"%s: the newest checkpoint of shard %u is of epoch %u, behind which there is no room for "

@@ -83,7 +83,10 @@ until_true look "s['joining'] == 0 and [x['address'] for x in s['replicas']] == 
 for name in "$tmp"/ckpt/ckpt-*; do
 	[[ $name =~ -v0*([0-9]+)\.olc$ ]] && [ $((BASH_REMATCH[1] % every)) = 0 ] || fail "not of the interval: $name"
 done
-[ "$(find "$tmp/ckpt" -name 'ckpt-*' | wc -l)" -le 3 ] || fail "more than keep=3: $(ls "$tmp/ckpt")"
+three() { # the oldest goes once the newest is there
+	[ "$(find "$tmp/ckpt" -name 'ckpt-*' | wc -l)" -le 3 ]
+}
+until_true three || fail "more than keep=3: $(ls "$tmp/ckpt")"
 
 # … also the next one
 kill -9 "$c"
@@ -133,6 +136,8 @@ done
 
 # A tail that is told to end saves its last version
 kill "$c" "$b" "$a"
+ended "$c" 0 "the last tail"
+ended "$b" 0 "the last middle"
 ended "$a" 0 "the last head"
 read -r _ at <<<"$(newest)"
 [ "$at" = "$steps" ] || fail "the newest checkpoint is of version $at, not $steps"

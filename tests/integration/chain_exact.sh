@@ -50,12 +50,12 @@ same
 
 # stopped for longer than its lease: the others go on, and it ends by itself once it wakes up
 for target in head middle tail; do
-	train "${slow[@]}" --lease-ms 300 --kill $target@60steps:signal=STOP
+	train "${slow[@]}" --lease-ms 1500 --kill $target@60steps:signal=STOP
 	failed_over 1
 	truth "it fenced itself" 'r["outages"][0]["fenced"]'
 	same
 done
-train "${slow[@]}" --lease-ms 300 --kill head@60steps:signal=STOP,head@90steps:signal=STOP:down=500ms
+train "${slow[@]}" --lease-ms 1500 --kill head@60steps:signal=STOP,head@90steps:signal=STOP:down=2s
 failed_over 2
 same
 # ... for less: nobody minds

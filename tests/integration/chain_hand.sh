@@ -10,7 +10,7 @@ member() { # NAME RANK WORD...
 	local name=$1 rank=$2
 
 	shift 2
-	serve "$name" "$(address)" --coordinator "$coord" --job hand --replicas 3 --rank "$rank" --lease-ms 1000 "$@"
+	serve "$name" "$(address)" --coordinator "$coord" --job hand --replicas 3 --rank "$rank" --lease-ms 4000 "$@"
 }
 
 # says NAME PATTERN -- on stderr, sooner or later

@@ -14,7 +14,7 @@
 
 enum {
 	RUNS = 3,
-	CALM_LEASE_MS = 600,
+	CALM_LEASE_MS = 1500,
 	STALLED_MAX = 2 * TALLY_WORKERS * TALLY_FLIGHT_MAX, /* pushes begun, without a server */
 };
 

@@ -12,7 +12,7 @@ sync=(--consistency sync --workers 2)
 
 # member NAME RANK -- a server of the chain at @NAME-$$; process id in $NAME
 member() {
-	serve "$1" "@$1-$$" "${job[@]}" --replicas 3 --rank "$2" --lease-ms 1000 "${sync[@]}"
+	serve "$1" "@$1-$$" "${job[@]}" --replicas 3 --rank "$2" --lease-ms 4000 "${sync[@]}"
 	printf -v "$1" '%s' "$pid"
 }
 

@@ -197,7 +197,7 @@ static struct ol_worker *honest(const struct job *job, uint32_t id, const char *
 	opts.transport = job_transport();
 	opts.worker = id;
 	opts.job_key = with_key;
-	opts.connect_timeout_ms = want == OL_E_AUTH ? 500 : opts.connect_timeout_ms;
+	opts.connect_timeout_ms = want == OL_E_AUTH ? 3000 : opts.connect_timeout_ms;
 	check_eq(ol_worker_open(&opts, &worker, err, sizeof(err)), want);
 	check((want == 0) == (err[0] == '\0'));
 	return worker;

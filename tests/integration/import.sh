@@ -16,7 +16,7 @@ held() {
 	shift 3
 	rm -f "$tmp/$name.ready"
 	background "$name" serve --listen "${at[shard]}" --ready-fd 3 --servers "$servers" --shard "$shard" \
-		"${sync[@]}" --lease-ms 1000 --durability checkpoint --checkpoint "every=1steps,keep=1000,dir=$tmp/$folder" "$@"
+		"${sync[@]}" --lease-ms 4000 --durability checkpoint --checkpoint "every=1steps,keep=1000,dir=$tmp/$folder" "$@"
 	until_true test -s "$tmp/$name.ready" ||
 		{ fail "server $name did not come up: $(cat "$tmp/$name.err")"; verdict; }
 }
@@ -72,7 +72,7 @@ END
 }
 
 steps() { # COUNT
-	outlast work --connect "$job" "${mlp[@]}" --steps "$1" --lease-ms 1000
+	outlast work --connect "$job" "${mlp[@]}" --steps "$1" --lease-ms 4000
 	expect "a worker" 0
 }
 
@@ -157,7 +157,7 @@ all_held 3 three --params $count --restore checkpoint
 exported three.npy three.safetensors
 same "from two to three" two.npy three.npy
 same "from two to three" two.safetensors three.safetensors
-background w work --connect "$job" "${mlp[@]}" --steps 60 --pace 15 --lease-ms 1000
+background w work --connect "$job" "${mlp[@]}" --steps 60 --pace 15 --lease-ms 4000
 worker=$pid
 version() { # of the second server, now
 	outlast stat --servers "${at[1]}" --once --json "$tmp/stat.json" >/dev/null

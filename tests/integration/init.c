@@ -44,7 +44,7 @@ static struct ol_server_opts server_opts(uint32_t shards, uint32_t workers)
 	opts.workers_max = WORKERS;
 	opts.rule.lr = lr;
 	opts.rule.sum = 1;
-	opts.restore_wait_ms = 500;
+	opts.restore_wait_ms = 3000;
 	opts.init_worker = 1;
 	return opts;
 }

@@ -38,9 +38,9 @@ ended "$job" 8 "one death too many"
 truth "both came back" 'r["recoveries"] == 2 and r["restarts"] == 2 and r["kills"] == 0 and r["ended"] == "failed"'
 
 # the same weights as if nothing had happened
-train --consistency sync --workers 2 --steps 1000
+train --consistency sync --workers 2 --steps 2000
 whole=$(sha)
-job --consistency sync --workers 2 --steps 1000 --pace 200
+job --consistency sync --workers 2 --steps 2000 --pace 200
 kill -9 "$(children "$job" serve)"
 said "server 0 is back"
 kill -9 "$(children "$job" work | head -n 1)"

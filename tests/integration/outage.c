@@ -26,6 +26,7 @@ enum {
 	SLICE_MS = 20, /* of a wait: then what else there is to do is looked after */
 	LEN = 3000, /* two shards: 2048 and 952 */
 	WORKERS = 2,
+	MOVED_LEASE_MS = 2000,
 	STEPS_A_KILL = 40, /* pushes between two kills, at most */
 	SYNC_STEPS = 400,
 	SYNC_KILLS = 10,
@@ -427,7 +428,7 @@ static int move_worker(const struct job *job, long id)
 	struct ol_worker_opts opts = worker_opts(OL_OUTAGE_WAIT);
 	struct ol_worker *worker;
 
-	opts.lease_ms = 400;
+	opts.lease_ms = MOVED_LEASE_MS;
 	worker = job_worker_with(job, (int)id, opts);
 	atomic_fetch_add(&board->in, 1);
 	while (!moved) {
@@ -457,7 +458,7 @@ static void a_stopped_server_is_fenced(void)
 	pid_t pids[WORKERS], old;
 	struct job job;
 
-	opts.lease_ms = 400;
+	opts.lease_ms = MOVED_LEASE_MS;
 	atomic_store(&board->moved, 0);
 	atomic_store(&board->noticed, 0);
 	atomic_store(&board->in, 0);
@@ -471,6 +472,7 @@ static void a_stopped_server_is_fenced(void)
 	while (!atomic_load(&board->noticed))
 		sched_yield();
 	job.opts.restore = OL_RESTORE_MIRROR;
+	job.opts.lease_ms = JOB_LEASE_MS;
 	snprintf(board->addr, sizeof(board->addr), "%s", job_restart(&job, 0, true));
 	atomic_store(&board->moved, 1);
 	for (int k = 0; k < WORKERS; k++)

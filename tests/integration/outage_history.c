@@ -282,7 +282,7 @@ static int old_epoch_story(const struct job *job, long unused)
 	ol_worker_opts_init(&opts);
 	opts.outage = OL_OUTAGE_WAIT;
 	opts.lease_ms = 0;
-	opts.outage_timeout_ms = 1000; /* A would let it in at once */
+	opts.outage_timeout_ms = 5000; /* A would let it in at once */
 	worker = job_worker_with(job, 0, opts);
 	pull(worker);
 	push_times(worker, 5, true);

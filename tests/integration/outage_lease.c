@@ -15,7 +15,7 @@
 
 enum {
 	LEN = 100,
-	LEASE_MS = 2000, /* of the worker: it reads the heartbeat every 500 ms */
+	LEASE_MS = 4000, /* of the worker: it reads the heartbeat every second */
 	SERVER_LEASE_MS = 60000
 };
 
@@ -44,12 +44,12 @@ static int story(const struct job *job, long id)
 	/* the heartbeat is asked for twice while it stands still, and the second answer heard
 	 * late */
 	stage_pause(0);
-	pass(worker, 600);
+	pass(worker, 1200);
 	pass(NULL, 600);
 	check(ol_worker_poll(worker) >= 0);
 	stage_resume(0);
 	pass(NULL, LEASE_MS + 100);
-	pass(worker, 600);
+	pass(worker, 1200);
 	check_eq(stage_stat(worker, 0).outages, 0);
 	check_ok(job_push(worker, 1.0f));
 

@@ -44,7 +44,7 @@ ended "$server" 0 "serve at a path"
 mkdir -m 700 "$tmp/views"
 coord=(--coordinator "dir:$tmp/views" --job boxed)
 for rank in 0 1; do
-	serve "c$rank" "$(address)" --sandbox "${coord[@]}" --replicas 2 --rank "$rank" --lease-ms 1000
+	serve "c$rank" "$(address)" --sandbox "${coord[@]}" --replicas 2 --rank "$rank" --lease-ms 4000
 	[ "$rank" = 0 ] && head=$pid
 done
 tail=$pid

@@ -14,7 +14,7 @@ sync=(--consistency sync --workers 2)
 
 # member PROGRAM NAME RANK -- a server of the chain; process id in $pid
 member() {
-	OUTLAST_BIN=$1 serve "$2" "@$2-$$" "${job[@]}" --replicas 3 --rank "$3" --lease-ms 1000 "${sync[@]}" --log debug
+	OUTLAST_BIN=$1 serve "$2" "@$2-$$" "${job[@]}" --replicas 3 --rank "$3" --lease-ms 4000 "${sync[@]}" --log debug
 }
 
 # worker PROGRAM NAME ID WORD... -- process id in $pid
@@ -63,7 +63,7 @@ x=$pid
 until_true whole 20 || fail "no steps: $(cat "$tmp/w0.err")"
 
 # two versions ahead: its line names both
-OUTLAST_BIN=$later outlast serve --listen "@z-$$" "${tiny[@]}" "${job[@]}" --replicas 3 --lease-ms 1000 "${sync[@]}"
+OUTLAST_BIN=$later outlast serve --listen "@z-$$" "${tiny[@]}" "${job[@]}" --replicas 3 --lease-ms 4000 "${sync[@]}"
 expect_error "two versions ahead" 4 "outlast serve: *speaks protocols 15 to 15, this one 16 to 17; upgrade by one version after the other*"
 OUTLAST_BIN=$later outlast work "${job[@]}" "${tiny[@]}" --id 2 --connect-timeout-ms 500
 expect_error "a worker two versions ahead" 4 "outlast work: *it speaks protocol 15, this worker 16 to 17: their versions do not follow each other*"

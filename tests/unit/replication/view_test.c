@@ -350,6 +350,34 @@ static void a_history_is_founded_above_the_checkpoints(void **unused)
 	assert_int_equal(next.founded, 10);
 }
 
+/* Its folder has a history that the chain was founded without: what it saves as a replica is to be newer */
+static void a_view_is_above_the_checkpoints_of_who_joins(void **unused)
+{
+	struct ol_view_rule rule = { .shard_count = 1, .wanted = 2 };
+	struct ol_view_order order = { .number = 1, .join = 'C' };
+	struct ol_view view = chain("A", 2), next;
+	struct ol_member alive[3];
+
+	(void)unused;
+	assert_int_equal(members("ABC", alive), 3);
+	view.epoch = 4;
+	alive[1].saved_epoch = 7;
+	assert_true(ol_view_next(&view, alive, 2, 0, &rule, &next));
+	assert_int_equal(next.replicas[1].id, 'B');
+	assert_int_equal(next.epoch, 8);
+	assert_true(ol_view_next(&next, alive, 2, 'B', &rule, &view));
+	assert_int_equal(view.epoch, 9);
+	alive[2].saved_epoch = 9;
+	assert_int_equal(ol_view_ordered(&view, &order, alive, 3, &next), 0);
+	assert_int_equal(next.epoch, 10);
+	alive[2].saved_epoch = 10;
+	assert_int_equal(ol_view_ordered(&view, &order, alive, 3, &next), 0);
+	assert_int_equal(next.epoch, 11);
+	alive[2].saved_epoch = OL_SAVED_EPOCH_MAX; /* no server says so */
+	assert_int_equal(ol_view_ordered(&view, &order, alive, 3, &next), 0);
+	assert_int_equal(next.epoch, 10);
+}
+
 static void a_place_in_the_chain_gives_role_and_neighbours(void **unused)
 {
 	struct ol_view view = chain("ABC+D", 4), only = chain("A", 1);
@@ -670,6 +698,7 @@ int main(void)
 		cmocka_unit_test(rank_goes_before_id),
 		cmocka_unit_test(who_has_the_newest_checkpoint_loses_least),
 		cmocka_unit_test(a_history_is_founded_above_the_checkpoints),
+		cmocka_unit_test(a_view_is_above_the_checkpoints_of_who_joins),
 		cmocka_unit_test(a_place_in_the_chain_gives_role_and_neighbours),
 		cmocka_unit_test(a_random_history_keeps_every_promise),
 		cmocka_unit_test(a_damaged_text_is_a_view_or_refused),

@@ -579,7 +579,7 @@ static void choice_log(const struct ol_restoring *restoring, const struct ol_sou
 
 	if (ol_source_say(&restoring->sources, text) > 1)
 		ol_log(OL_LOG_INFO,
-		       "server %s: shard %u: begins with %s, which lacks %llu applied pushes; there were %s",
+		       "server %s: shard %u: begins with %s, which lacks %llu applied pushes; chosen from %s",
 		       restoring->addr, restoring->opts->shard,
 		       best->session != NULL      ? "a mirror"
 		       : best->lends != NULL      ? "the checkpoint and newer blocks of a mirror"

@@ -251,7 +251,10 @@ uint32_t ol_source_say(const struct ol_sources *sources, char text[OL_SOURCES_TE
 	if (floor.cost > 0.0)
 		add(&words, ", and its blocks%s %.1f gradients in the mean",
 		    floor.lends != NULL ? ", with newer ones of a mirror," : "", floor.cost);
-	if (mirrors > 0)
+	if (mirrors == 1)
+		add(&words, "; a worker's mirror, version %" PRIu64 ", which lacks %" PRIu64,
+		    latest, most);
+	else if (mirrors > 1)
 		add(&words,
 		    "; %" PRIu32 " mirrors of workers, versions %" PRIu64 " to %" PRIu64
 		    ", which lack %" PRIu64 " to %" PRIu64,

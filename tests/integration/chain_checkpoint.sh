@@ -104,7 +104,7 @@ read -r epoch at <<<"$(newest)"
 chain 2 "${saves[@]}" --restore freshest
 until_true newer_than $((at + every)) || fail "it does not go on from a mirror: $(cat "$tmp"/[abc].err)"
 restored a 'restored version [0-9]+ from the mirror of worker' "not from a mirror"
-restored a "begins with a mirror, which lacks 0 applied pushes; there were a checkpoint of version $at, [0-9]+ behind" "does not say why"
+restored a "begins with a mirror, which lacks 0 applied pushes; chosen from a checkpoint of version $at, [0-9]+ behind" "does not say why"
 
 # All die, workers too
 kill -9 "$a" "$b" "$c" "$w" "$x"

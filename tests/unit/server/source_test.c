@@ -224,7 +224,7 @@ static void a_checkpoint_and_a_mirror_of_one_history_go_by_version(void **unused
 	assert_string_equal(
 		text,
 		"a checkpoint of version 10, 1 behind the newest, which lacks 0 applied pushes; "
-		"1 mirrors of workers, versions 11 to 11, which lack 0 to 0");
+		"a worker's mirror, version 11, which lacks 0");
 	sessions[0].hello.mirror_version = 9;
 	chooses(NULL);
 	assert_int_equal(chosen.version, 10);
@@ -271,8 +271,8 @@ static void nothing_lost_is_better_than_older_blocks(void **unused)
 	assert_string_equal(
 		text,
 		"a checkpoint of version 10, 0 behind the newest, which lacks 0 applied pushes, and its blocks, "
-		"with newer ones of a mirror, 1.5 gradients in the mean; 1 mirrors of workers, versions 7 to 7, "
-		"which lack 0 to 0");
+		"with newer ones of a mirror, 1.5 gradients in the mean; a worker's mirror, version 7, "
+		"which lacks 0");
 	block_versions[1] = 10; /* it is whole */
 	chooses(NULL);
 	assert_null(chosen.lends);
@@ -291,7 +291,7 @@ static void what_nobody_keeps_is_weighed_against_older_blocks(void **unused)
 	assert_ptr_equal(chosen.lends, &sessions[0]);
 	assert_true(chosen.cost == 1.5); /* half of them lack three */
 	ol_source_say(&sources, text);
-	assert_non_null(strstr(text, "which lack 0 to 0, and 3 that nobody keeps"));
+	assert_non_null(strstr(text, "which lacks 0, and 3 that nobody keeps"));
 	has(0, 0, 9); /* of another worker's were two of the three */
 	chooses(&sessions[0]);
 	assert_int_equal(chosen.absent, 1);

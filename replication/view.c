@@ -156,6 +156,21 @@ static uint32_t same_job_count(const struct ol_member *one, const struct ol_memb
 	return count;
 }
 
+/* epoch_raise -- above the checkpoints in its replicas' folders. Who founds says of itself how far to go; of who joins
+ * a leap is not believed */
+static void epoch_raise(struct ol_view *next, bool founds)
+{
+	for (uint32_t i = 0; i < next->count + next->joining; i++) {
+		const uint32_t epoch = next->replicas[i].folder_epoch;
+
+		if (epoch >= next->epoch && epoch < OL_FOLDER_EPOCH_MAX &&
+		    (founds || epoch - next->epoch < OL_EPOCH_LEAP_MAX))
+			next->epoch = epoch + 1;
+	}
+	if (founds)
+		next->founded = next->epoch;
+}
+
 /* found_first -- rule 1. `wanted` members must be of one job. */
 static bool found_first(const struct ol_member *alive, uint32_t alive_count,
 			const struct ol_view_rule *rule, struct ol_view *ret_next)
@@ -172,20 +187,20 @@ static bool found_first(const struct ol_member *alive, uint32_t alive_count,
 	if (best == NULL)
 		return false;
 	memset(ret_next, 0, sizeof(*ret_next));
-	ret_next->epoch = rule->first > 1 ? rule->first : 1;
-	ret_next->founded = ret_next->epoch;
+	ret_next->epoch = 1;
 	ret_next->history = ret_next->origin = best->id;
 	ret_next->shard_count = rule->shard_count;
 	ret_next->wanted = rule->wanted;
 	ret_next->every = rule->every;
 	ret_next->count = 1;
 	ret_next->replicas[0] = *best;
+	epoch_raise(ret_next, true);
 	return true;
 }
 
 /* found_again -- no full replica is alive */
 static bool found_again(const struct ol_view *view, const struct ol_member *alive,
-			uint32_t alive_count, const struct ol_view_rule *rule, struct ol_view *next)
+			uint32_t alive_count, struct ol_view *next)
 {
 	const struct ol_member *founder;
 
@@ -194,24 +209,11 @@ static bool found_again(const struct ol_view *view, const struct ol_member *aliv
 	founder = spare_find(view, next, alive, alive_count);
 	if (founder == NULL)
 		return false;
-	if (next->epoch < rule->first)
-		next->epoch = rule->first;
-	next->founded = next->epoch;
 	next->history = founder->id;
 	next->replicas[0] = *founder;
 	next->count = 1;
+	epoch_raise(next, true);
 	return true;
-}
-
-/* What its replicas save from here on is newer than what they had: an abandoned history may have come further */
-static void epoch_above_saved(struct ol_view *next)
-{
-	for (uint32_t i = 0; i < next->count + next->joining; i++) {
-		const uint32_t saved = next->replicas[i].saved_epoch;
-
-		if (saved >= next->epoch && saved < OL_SAVED_EPOCH_MAX)
-			next->epoch = saved + 1;
-	}
 }
 
 bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uint32_t alive_count,
@@ -238,7 +240,7 @@ bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uin
 			next.replicas[next.count++] = view->replicas[i];
 	}
 	if (next.count == 0) {
-		if (!rule->refound || !found_again(view, alive, alive_count, rule, &next))
+		if (!rule->refound || !found_again(view, alive, alive_count, &next))
 			return false;
 		*ret_next = next;
 		return true;
@@ -263,7 +265,7 @@ bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uin
 		next.replicas[next.count] = *joining;
 		next.joining = 1;
 	}
-	epoch_above_saved(&next);
+	epoch_raise(&next, false);
 	if (changed)
 		*ret_next = next;
 	return changed;
@@ -337,7 +339,7 @@ int ol_view_ordered(const struct ol_view *view, const struct ol_view_order *orde
 		return rc;
 	if (next.wanted == 0)
 		return -EINVAL;
-	epoch_above_saved(&next);
+	epoch_raise(&next, false);
 	*ret_next = next;
 	return 0;
 }
@@ -352,10 +354,10 @@ static size_t line_encode(const char *mark, const struct ol_member *member, char
 {
 	return (size_t)snprintf(text, text_bytes,
 				"%s %016" PRIx64 " %016" PRIx64 " %" PRIu32 " %" PRIu32 " %" PRIu32
-				" %" PRIu32 " %" PRIu64 " %.*s\n",
+				" %" PRIu32 " %" PRIu64 " %" PRIu32 " %.*s\n",
 				mark, member->id, member->job, member->proto, member->oldest,
 				member->rank, member->saved_epoch, member->saved_version,
-				OL_ENDPOINT_MAX - 1, member->addr);
+				member->folder_epoch, OL_ENDPOINT_MAX - 1, member->addr);
 }
 
 size_t ol_member_encode(const struct ol_member *member, char text[OL_MEMBER_TEXT_MAX])
@@ -451,21 +453,23 @@ static bool name_take(struct rest *rest, const char *name, uint64_t *ret_value)
 /* member_take -- read a member: the rest of a line after its first word */
 static bool member_take(struct rest *rest, struct ol_member *member)
 {
-	uint64_t proto, oldest, rank, epoch;
+	uint64_t proto, oldest, rank, saved, folder;
 
 	if (!number_take(rest, ' ', 16, UINT64_MAX, &member->id) ||
 	    !number_take(rest, ' ', 16, UINT64_MAX, &member->job) ||
 	    !number_take(rest, ' ', 10, UINT32_MAX, &proto) ||
 	    !number_take(rest, ' ', 10, UINT32_MAX, &oldest) ||
 	    !number_take(rest, ' ', 10, UINT32_MAX, &rank) ||
-	    !number_take(rest, ' ', 10, UINT32_MAX, &epoch) ||
+	    !number_take(rest, ' ', 10, UINT32_MAX, &saved) ||
 	    !number_take(rest, ' ', 10, UINT64_MAX, &member->saved_version) ||
+	    !number_take(rest, ' ', 10, UINT32_MAX, &folder) ||
 	    !word_take(rest, '\n', member->addr, sizeof(member->addr)))
 		return false;
 	member->proto = (uint32_t)proto;
 	member->oldest = (uint32_t)oldest;
 	member->rank = (uint32_t)rank;
-	member->saved_epoch = (uint32_t)epoch;
+	member->saved_epoch = (uint32_t)saved;
+	member->folder_epoch = (uint32_t)folder;
 	for (const char *c = member->addr; *c != '\0'; c++) {
 		if ((unsigned char)*c <= ' ' || *c == 0x7f)
 			return false;

@@ -21,7 +21,9 @@
 enum {
 	OL_REPLICAS_MAX = 8, /* of a chain */
 	OL_MEMBERS_MAX = 16, /* servers registered for one shard */
-	OL_SAVED_EPOCH_MAX = UINT32_MAX >> 2, /* a server with checkpoints of this epoch or a later one does not start */
+	/* a server with checkpoints of this epoch or a later one does not start */
+	OL_FOLDER_EPOCH_MAX = UINT32_MAX >> 2,
+	OL_EPOCH_LEAP_MAX = 1 << 16, /* by how much who joins can raise a view's epoch, at most */
 	OL_ENDPOINT_MAX = 128, /* text of an address, with its end */
 	OL_MEMBER_TEXT_MAX = 256,
 	OL_VIEW_TEXT_MAX = 4096,
@@ -37,6 +39,9 @@ struct ol_member {
 	uint32_t
 		saved_epoch; /* of the newest checkpoint that it would begin a history with; 0: it has none … */
 	uint64_t saved_version; /* … and its version */
+	/* of the newest checkpoint in its folder, whole or not, and whatever it would begin with; 0: there is none */
+	uint32_t folder_epoch;
+	uint32_t zero; /* views are compared as bytes: there is no padding */
 	char addr[OL_ENDPOINT_MAX]; /* where it listens: no blanks, no control characters */
 };
 
@@ -106,7 +111,6 @@ struct ol_view_rule {
 	uint32_t shard_count;
 	uint32_t wanted; /* replicas, 1 … OL_REPLICAS_MAX */
 	uint32_t every; /* for the first view */
-	uint32_t first; /* lowest epoch of a view in which this server founds a history; 0: as 1 */
 	/*
 	 * What happens when all full replicas are gone. false: the chain waits for them for ever,
 	 * as no other server has the committed state. true: a waiting member founds the chain anew.
@@ -130,8 +134,8 @@ struct ol_view_rule {
  *  4. While the chain has fewer than `wanted` and none is joining, the lowest member that is alive
  *     and not in the view joins.
  *
- * The epoch of the result is one higher, or above those of the checkpoints of its replicas where they are
- * higher; or rule->first where a history is founded and that is higher.
+ * The epoch of the result is one higher, and above the checkpoints in the folders of its replicas: what they save
+ * from then on is newer than what an abandoned history has left there.
  * Members of another job or protocol than the view's are ignored.
  */
 bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uint32_t alive_count,

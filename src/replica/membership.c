@@ -170,7 +170,6 @@ void ol_membership_propose(struct ol_replica *replica, uint64_t now_ns)
 		.shard_count = replica->opts->shard_count,
 		.wanted = replica->opts->replicas,
 		.every = replica->opts->replicate_every,
-		.first = replica->first_epoch,
 		.refound = replica->opts->refound != 0,
 	};
 	uint32_t count = alive_list(replica, alive, now_ns);

@@ -140,8 +140,6 @@ struct ol_replica {
 	struct ol_member self;
 	struct ol_ring ring;
 	bool periodic; /* the published design: no entries; successors read snapshots */
-	uint32_t
-		first_epoch; /* lowest that a view may have in which this server founds a history */
 
 	int end_rc; /* why the server cannot go on; 0: it can */
 	bool founds; /* it has begun to find the first weights of a history */

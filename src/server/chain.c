@@ -336,8 +336,8 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 }
 
 /*
- * A chain that this server founds has an epoch above its folder's checkpoints, so that those to come are newer. And who
- * is to found it is seen from what each has
+ * A view has an epoch above the checkpoints in the folders of its replicas, so that those to come are newer. And who
+ * is to found a chain is seen from what each has
  */
 static int folder_look(struct ol_server *server, char *err, size_t err_bytes)
 {
@@ -345,10 +345,9 @@ static int folder_look(struct ol_server *server, char *err, size_t err_bytes)
 	const struct ol_server_opts *opts = &server->opts;
 	const char *dir = opts->checkpoint_dir;
 
-	server->replica.first_epoch = 1;
 	if (dir == NULL || !ol_ckpt_newest(dir, &meta))
 		return 0;
-	if (meta.epoch >= OL_SAVED_EPOCH_MAX) {
+	if (meta.epoch >= OL_FOLDER_EPOCH_MAX) {
 		snprintf(
 			err, err_bytes,
 			"%s: the newest checkpoint of shard %u is of epoch %u, behind which there is no room for "
@@ -356,7 +355,7 @@ static int folder_look(struct ol_server *server, char *err, size_t err_bytes)
 			dir, server->opts.shard, meta.epoch);
 		return OL_E_NO_CHECKPOINT;
 	}
-	server->replica.first_epoch = meta.epoch + 1;
+	server->replica.self.folder_epoch = meta.epoch;
 	if (opts->restore != OL_RESTORE_CHECKPOINT && opts->restore != OL_RESTORE_FRESHEST)
 		return 0;
 	if (ol_ckpt_newest_sound(dir, opts->restore_version, &meta)) {

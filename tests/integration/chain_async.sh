@@ -17,10 +17,10 @@ survives() {
 	shift
 	for pace in 200 50 20; do
 		train "${async[@]}" --pace $pace "$@"
+		all_applied 500
 		[ "$(json "$report" "r['kills_not_fired'] == [] and r['recoveries'] == $count")" = True ] && break
 	done
 	failed_over "$count"
-	all_applied 500
 }
 
 for kills in "${schedules[@]}"; do

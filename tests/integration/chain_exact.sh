@@ -55,7 +55,7 @@ for target in head middle tail; do
 	truth "it fenced itself" 'r["outages"][0]["fenced"]'
 	same
 done
-train "${slow[@]}" --lease-ms 1500 --kill head@60steps:signal=STOP,head@90steps:signal=STOP:down=2s
+train "${slow[@]}" --lease-ms 1500 --kill head@60steps:signal=STOP,head@90steps:signal=STOP:down=3s
 failed_over 2
 same
 # ... for less: nobody minds

@@ -43,14 +43,14 @@ truth "moments" '0.4 <= r["outages"][0]["killed_s"] < r["outages"][1]["killed_s"
 same
 
 # back to the last checkpoint: the steps since are made once more
-train "${slow[@]}" --durability checkpoint --checkpoint every=50steps --restore checkpoint --kill server0@130steps
+# (slowly, so that a disk that takes its time has version 100 by then, and each of the six)
+train "${slow[@]}" --pace 40 --durability checkpoint --checkpoint every=50steps --restore checkpoint --kill server0@130steps
 killed 1
-truth "rolled back" '(lambda o: o["restored_from"] == "checkpoint" and o["restored_version"] % 50 == 0 and
-	0 < o["restored_version"] < o["version"] and o["expected_s"] > 0 and
-	r["gradients_lost"] >= o["expected_lost"] == 2 * (o["version"] - o["restored_version"]))(r["outages"][0])'
+truth "rolled back" 'r["outages"][0]["restored_from"] == "checkpoint" and
+	r["outages"][0]["restored_version"] == 100 and r["gradients_lost"] >= 60'
+truth "as was expected" '60 <= r["outages"][0]["expected_lost"] <= r["gradients_lost"] and r["outages"][0]["expected_s"] > 0'
 truth "and made again" 'r["gradients_computed"] == 600 + r["gradients_lost"] and r["gradients_applied"] == 600'
-truth "checkpoints" 'r["checkpoints"]["written"] >= 3 and r["checkpoints"]["failed"] == 0 and
-	r["checkpoints"]["written"] + r["checkpoints"]["skipped"] >= 6 and
+truth "checkpoints" 'r["checkpoints"]["written"] >= 6 and r["checkpoints"]["failed"] == 0 and
 	r["checkpoints"]["bytes"] > 0'
 same
 train "${slow[@]}" --durability checkpoint --checkpoint every=50steps --kill server0@130steps
@@ -67,7 +67,7 @@ same
 
 # stopped for longer than its lease: another takes over, and the old one ends by itself
 stop=("${slow[@]}" --lease-ms 1500)
-for down in '' :down=2s; do
+for down in '' :down=3s; do
 	train "${stop[@]}" --kill "server0@90steps:signal=STOP$down"
 	killed 1
 	truth "the old one is fenced" 'r["outages"][0]["fenced"] and r["gradients_lost"] == 0'

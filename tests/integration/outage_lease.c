@@ -45,7 +45,7 @@ static int story(const struct job *job, long id)
 	 * late */
 	stage_pause(0);
 	pass(worker, 1200);
-	pass(NULL, 600);
+	pass(NULL, 1200);
 	check(ol_worker_poll(worker) >= 0);
 	stage_resume(0);
 	pass(NULL, LEASE_MS + 100);

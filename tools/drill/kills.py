@@ -118,7 +118,7 @@ def record(drill: Drill, of: plan.Set, runs: plan.Plan) -> None:
     drill.record("kills", {
         "settings": {**{key: getattr(of, key) for key in
                         ("seconds", "kill_at", "down", "again", "pace", "model", "final_relu",
-                         "dataset", "lr", "batch", "checkpoint_every")},
+                         "dataset", "lr", "batch", "checkpoint_every", "eval_seconds")},
                      "price_server": drill.settings.number("price_server"),
                      "price_worker": drill.settings.number("price_worker")},
         "strategies": [{key: getattr(one, key) for key in

@@ -5,6 +5,7 @@
  * and which shards have no server
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -270,32 +271,36 @@ unsigned train_shards_down(const struct train *train)
 	return down;
 }
 
-/* A worker was away during an outage: what it alone knew nobody pushes again */
-static bool worker_was_away(const struct train *train, const struct train_outage *outage)
+void train_source_take(struct train_outage *outage, const json_t *message)
+{
+	const char *from = json_string_value(json_object_get(message, "from"));
+
+	snprintf(outage->from, sizeof(outage->from), "%s", from != NULL ? from : "");
+	outage->restored_version = count(message, "version");
+}
+
+/* A worker was lost in an outage, too: gradients that no other process keeps are not pushed again */
+static bool worker_was_lost(const struct train *train, const struct train_outage *outage)
 {
 	for (unsigned i = 0; i < train->outage_count; i++) {
 		const struct train_outage *other = &train->outages[i];
 
-		if (!other->server &&
+		if (!other->server && (other->kill == NULL || other->kill->signo == SIGKILL) &&
 		    (other->state == TRAIN_OUTAGE_OPEN || other->ready_ns >= outage->killed_ns))
 			return true;
 	}
-	return false;
+	return train->died > 0;
 }
 
-void train_outage_source(const struct train *train, struct train_outage *outage,
-			 const json_t *message)
+void train_cost_expect(const struct train *train, struct train_outage *outage,
+		       const json_t *message)
 {
-	const char *from = json_string_value(json_object_get(message, "from"));
-	const json_t *lacks = json_object_get(message, "lacks");
-	const uint64_t version = count(message, "version");
+	const uint64_t version = outage->restored_version;
 	const uint64_t behind = outage->version > version ? outage->version - version : 0;
 
-	snprintf(outage->from, sizeof(outage->from), "%s", from != NULL ? from : "");
-	outage->restored_version = version;
+	outage->expects = true;
 	outage->expected = count(message, "lacks");
-	if (lacks == NULL || worker_was_away(train, outage))
+	if (json_object_get(message, "lacks") == NULL || worker_was_lost(train, outage))
 		outage->expected =
-			behind *
-			(ol_consistency_all(&train->set.rule.how) ? train->set.workers : 1);
+			behind * ol_consistency_least(&train->set.rule.how, train->set.workers);
 }

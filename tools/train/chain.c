@@ -250,20 +250,24 @@ void train_chain_lost(struct train *train, struct train_server *server, struct t
 void train_chain_back(struct train *train, struct train_server *server, const json_t *message)
 {
 	const char *from = json_string_value(json_object_get(message, "from"));
+	bool known = false;
 
 	server->state = TRAIN_SERVER_WHOLE;
 	if (server->life.state == TRAIN_LIVES)
 		server->life.outage = NULL;
 	if (from == NULL || strcmp(from, "none") == 0)
 		return;
-	/* no replica of the chain was left */
-	for (unsigned i = 0; i < train->outage_count; i++) {
+	/* no replica of the chain was left: the last one that was lost has the cost */
+	for (unsigned i = train->outage_count; i-- > 0;) {
 		struct train_outage *outage = &train->outages[i];
 
 		if (!outage->server || outage->state != TRAIN_OUTAGE_OPEN ||
 		    outage->index != server->shard)
 			continue;
-		train_outage_source(train, outage, message);
+		train_source_take(outage, message);
+		if (!known)
+			train_cost_expect(train, outage, message);
+		known = true;
 	}
 }
 

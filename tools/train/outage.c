@@ -541,7 +541,8 @@ void train_server_restored(struct train *train, struct train_server *server, con
 	if (outage == NULL)
 		return;
 	outage->ready_ns = (uint64_t)ready_ns;
-	train_outage_source(train, outage, message);
+	train_source_take(outage, message);
+	train_cost_expect(train, outage, message);
 	if (server->life.wants_wake)
 		server->life.wake_ns = train_lease_over_ns(train, outage);
 }

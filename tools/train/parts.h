@@ -105,7 +105,8 @@ struct train_outage {
 	uint64_t whole_ns; /* when the chain had its full length again; 0: not yet */
 	char from[16]; /* where these weights came from; "": not known */
 	uint64_t restored_version;
-	uint64_t expected; /* gradients that these weights were to cost, when it had them */
+	bool expects; /* what these weights would cost was known: */
+	uint64_t expected; /* so many gradients */
 	double loss_before; /* NAN: not known */
 	double accuracy_before;
 	double loss_after;
@@ -454,10 +455,12 @@ void train_contained_take(struct train *train);
 /* train_contained -- gradients of a worker in the final weights, in the shard with the fewest */
 uint64_t train_contained(const struct train *train, uint32_t worker);
 
-/* train_outage_source -- what a server that was lost begins with, by the message that reports it, and what that is
- * expected to cost */
-void train_outage_source(const struct train *train, struct train_outage *outage,
-			 const json_t *message);
+/* train_source_take -- read what a server that was lost begins with */
+void train_source_take(struct train_outage *outage, const json_t *message);
+/* train_cost_expect -- how many gradients these weights are expected to cost; a lower bound where the number of
+ * gradients in a step is chosen as the job runs */
+void train_cost_expect(const struct train *train, struct train_outage *outage,
+		       const json_t *message);
 
 /* train_accounts_check -- true if both ends agree; prints differences */
 bool train_accounts_check(struct train *train);

@@ -180,13 +180,13 @@ static void outage_show(const struct train *train, const struct train_outage *ou
 		printf(", version %" PRIu64 " %s", outage->restored_version,
 		       train_from_str(outage));
 	if (outage->server && outage->state != TRAIN_OUTAGE_SURVIVED)
-		printf(", %" PRIu64 " lost%s", outage->lost, f->more_lost ? " or more" : "");
-	if (outage->from[0] != '\0')
-		printf(" (%" PRIu64 " expected", outage->expected);
-	if (outage->from[0] != '\0' && outage->expected > 0 && f->rate_before > 0.0)
-		printf(", %.2g s of work", (double)outage->expected / f->rate_before);
-	if (outage->from[0] != '\0')
-		printf(")");
+		printf(", %" PRIu64 " lost%s", outage->lost,
+		       f->more_lost && outage->expected > outage->lost ? " or more" : "");
+	if (outage->expects && outage->expected > 0 && f->rate_before > 0.0)
+		printf(" (expected %" PRIu64 ", %.1f s of work)", outage->expected,
+		       (double)outage->expected / f->rate_before);
+	else if (outage->expects)
+		printf(" (expected %" PRIu64 ")", outage->expected);
 	if (outage->state == TRAIN_OUTAGE_SURVIVED)
 		printf("; woken up in time");
 	if (outage->whole_ns != 0)

@@ -33,7 +33,8 @@ enum {
 	LEASES = 3,
 	STEPS = 20,
 	CUTS = 3,
-	CUT_MS = 3000 /* longer than every lease */
+	CUT_MS = 3000, /* longer than every lease */
+	TRIES_MAX = 20
 };
 
 static const uint32_t leases[LEASES] = { 200, 1000, 2000 };
@@ -190,6 +191,7 @@ static void settle(struct course *course, enum ol_restore from, uint32_t epoch)
 	struct ol_server_stat stat;
 	struct ol_link_stat link;
 	const float *weights;
+	unsigned tries = 0;
 	int rc;
 
 	wait_done(&course->push);
@@ -197,6 +199,7 @@ static void settle(struct course *course, enum ol_restore from, uint32_t epoch)
 	check_ok(ol_flush(course->worker, &flush));
 	wait_done(&flush);
 	do { /* on a busy machine a short lease may run out once more */
+		check(tries++ < TRIES_MAX);
 		check_ok(ol_pull(course->worker, OL_PULL_NEWEST, &pull));
 		wait_done(&pull);
 		rc = ol_stat(course->worker, 0, &stat);

@@ -20,8 +20,8 @@
 #include "replication/view.h"
 
 #define TWICE \
-	"full 0000000000000001 0000000000000001 1 1 0 0 0 @a\n" \
-	"full 0000000000000001 0000000000000001 1 1 0 0 0 @b\n"
+	"full 0000000000000001 0000000000000001 1 1 0 0 0 0 @a\n" \
+	"full 0000000000000001 0000000000000001 1 1 0 0 0 0 @b\n"
 
 enum {
 	JOB = 77,
@@ -323,12 +323,13 @@ static void who_has_the_newest_checkpoint_loses_least(void **unused)
 /* Who founds a history has checkpoints of an earlier one */
 static void a_history_is_founded_above_the_checkpoints(void **unused)
 {
-	struct ol_view_rule rule = { .shard_count = 1, .wanted = 2, .first = 8, .refound = true };
+	struct ol_view_rule rule = { .shard_count = 1, .wanted = 2, .refound = true };
 	struct ol_view view = { .epoch = 0 }, next;
 	struct ol_member alive[3];
 
 	(void)unused;
 	assert_int_equal(members("ABC", alive), 3);
+	alive[0].folder_epoch = 7;
 	assert_true(ol_view_next(&view, alive, 2, 0, &rule, &next));
 	assert_int_equal(next.epoch, 8);
 	assert_int_equal(next.founded, 8);
@@ -336,15 +337,15 @@ static void a_history_is_founded_above_the_checkpoints(void **unused)
 	assert_true(ol_view_next(&next, alive, 2, 0, &rule, &view)); /* B joins */
 	assert_int_equal(view.epoch, 9);
 	assert_int_equal(view.founded, 8);
-	rule.first = 20;
+	alive[2].folder_epoch = 19 + OL_EPOCH_LEAP_MAX;
 	assert_true(ol_view_next(&view, alive, 3, 'B', &rule, &next)); /* nothing is founded */
 	assert_int_equal(next.epoch, 10);
 	assert_true(ol_view_next(&view, &alive[2], 1, 0, &rule, &next)); /* by C, anew */
-	assert_int_equal(next.epoch, 20);
-	assert_int_equal(next.founded, 20);
+	assert_int_equal(next.epoch, 20 + OL_EPOCH_LEAP_MAX);
+	assert_int_equal(next.founded, next.epoch);
 	assert_int_equal(next.history, 'C');
 	assert_int_equal(next.origin, 'A');
-	rule.first = 5;
+	alive[2].folder_epoch = 4;
 	assert_true(ol_view_next(&view, &alive[2], 1, 0, &rule, &next));
 	assert_int_equal(next.epoch, 10);
 	assert_int_equal(next.founded, 10);
@@ -361,19 +362,19 @@ static void a_view_is_above_the_checkpoints_of_who_joins(void **unused)
 	(void)unused;
 	assert_int_equal(members("ABC", alive), 3);
 	view.epoch = 4;
-	alive[1].saved_epoch = 7;
+	alive[1].folder_epoch = 7;
 	assert_true(ol_view_next(&view, alive, 2, 0, &rule, &next));
 	assert_int_equal(next.replicas[1].id, 'B');
 	assert_int_equal(next.epoch, 8);
 	assert_true(ol_view_next(&next, alive, 2, 'B', &rule, &view));
 	assert_int_equal(view.epoch, 9);
-	alive[2].saved_epoch = 9;
+	alive[2].folder_epoch = 9;
 	assert_int_equal(ol_view_ordered(&view, &order, alive, 3, &next), 0);
 	assert_int_equal(next.epoch, 10);
-	alive[2].saved_epoch = 10;
+	alive[2].folder_epoch = 10;
 	assert_int_equal(ol_view_ordered(&view, &order, alive, 3, &next), 0);
 	assert_int_equal(next.epoch, 11);
-	alive[2].saved_epoch = OL_SAVED_EPOCH_MAX; /* no server says so */
+	alive[2].folder_epoch = 10 + OL_EPOCH_LEAP_MAX; /* it is not believed */
 	assert_int_equal(ol_view_ordered(&view, &order, alive, 3, &next), 0);
 	assert_int_equal(next.epoch, 10);
 }
@@ -413,6 +414,16 @@ static uint32_t rng(uint32_t below)
 	return (uint32_t)(rng_state >> 33) % below;
 }
 
+/* One of its replicas has checkpoints of this epoch */
+static bool folder_epoch_of(const struct ol_view *view, uint32_t epoch)
+{
+	for (uint32_t i = 0; i < view->count + view->joining; i++) {
+		if (view->replicas[i].folder_epoch == epoch)
+			return true;
+	}
+	return false;
+}
+
 static void check_step(const struct ol_view *view, const struct ol_view *next,
 		       const struct ol_member *alive, uint32_t alive_count, uint64_t caught_up,
 		       const struct ol_view_rule *rule)
@@ -420,7 +431,10 @@ static void check_step(const struct ol_view *view, const struct ol_view *next,
 	uint32_t full_alive = 0;
 	int last = -1;
 
-	assert_int_equal(next->epoch, view->epoch + 1);
+	assert_true(next->epoch > view->epoch);
+	assert_true(next->epoch == view->epoch + 1 || folder_epoch_of(next, next->epoch - 1));
+	for (uint32_t i = 0; i < next->count + next->joining; i++)
+		assert_true(next->replicas[i].folder_epoch < next->epoch);
 	assert_true(next->count >= 1 && next->joining <= 1);
 	assert_true(next->count + next->joining <= next->wanted || view->count > next->wanted);
 	for (uint32_t i = 0; i < next->count + next->joining; i++) {
@@ -487,8 +501,12 @@ static void a_random_history_keeps_every_promise(void **unused)
 		if (rng(500) == 0)
 			memset(&view, 0, sizeof(view));
 		for (uint32_t i = 0; i < sizeof(all) - 1; i++) {
-			if (rng(8) < density)
-				alive[alive_count++] = member(all[i]);
+			if (rng(8) >= density)
+				continue;
+			alive[alive_count] = member(all[i]);
+			if (rng(8) == 0) /* a folder of an abandoned history */
+				alive[alive_count].folder_epoch = view.epoch + rng(4);
+			alive_count++;
 		}
 		for (uint32_t i = alive_count; i > 1; i--) { /* in any order */
 			uint32_t k = rng(i);
@@ -530,6 +548,8 @@ static void largest(struct ol_view *view)
 
 		m->id = m->job = UINT64_MAX - i;
 		m->proto = m->oldest = m->rank = UINT32_MAX;
+		m->saved_epoch = m->folder_epoch = UINT32_MAX;
+		m->saved_version = UINT64_MAX;
 		memset(m->addr, '~', sizeof(m->addr) - 1);
 	}
 }
@@ -626,21 +646,22 @@ static void texts_that_nobody_writes_are_refused(void **unused)
 {
 	static const char *const tails[] = {
 		"", /* without a replica */
-		"joining 0000000000000001 0000000000000001 1 1 0 0 0 @a\n",
-		"full 0000000000000000 0000000000000001 1 1 0 0 0 @a\n", /* id 0 */
-		"full 1 0000000000000001 1 1 0 0 0 @a\n",
+		"joining 0000000000000001 0000000000000001 1 1 0 0 0 0 @a\n",
+		"full 0000000000000000 0000000000000001 1 1 0 0 0 0 @a\n", /* id 0 */
+		"full 1 0000000000000001 1 1 0 0 0 0 @a\n",
 		TWICE,
-		"full 0000000000000001 0000000000000001 01 1 0 0 0 @a\n",
-		"full 0000000000000001 0000000000000001 1 0 0 0 @a\n",
-		"full 0000000000000001 0000000000000001 1 1 4294967296 0 0 @a\n",
-		"full 0000000000000001 0000000000000001 1 1 0 0 0 @a b\n",
-		"full 0000000000000001 0000000000000001 1 1 0 0 0 \n",
-		"full 0000000000000001 0000000000000001 1 1 0 0 0 @a\r\n",
-		"full 000000000000000A 0000000000000001 1 1 0 0 0 @a\n",
-		"full 0000000000000001 0000000000000001 1 1 0 0 0 @a",
+		"full 0000000000000001 0000000000000001 01 1 0 0 0 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 0 0 0 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 4294967296 0 0 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 0 0 0 0 @a b\n",
+		"full 0000000000000001 0000000000000001 1 1 0 0 0 0 \n",
+		"full 0000000000000001 0000000000000001 1 1 0 0 0 0 @a\r\n",
+		"full 000000000000000A 0000000000000001 1 1 0 0 0 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 0 0 0 0 @a",
 		"full 0000000000000001 0000000000000001 1 1 0 @a\n",
-		"full 0000000000000001 0000000000000001 1 1 0 4294967296 0 @a\n",
-		"full 0000000000000001 0000000000000001 1 1 0 0 18446744073709551616 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 0 4294967296 0 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 0 0 18446744073709551616 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 0 0 0 4294967296 @a\n",
 	};
 	static const char *const heads[] = {
 		"epoch 0\nfounded 0\n" NAMES "shards 1\nwanted 1\nevery 0\n" ORDERS,
@@ -658,7 +679,7 @@ static void texts_that_nobody_writes_are_refused(void **unused)
 		"founded 1\nepoch 1\n" NAMES "shards 1\nwanted 1\nevery 0\n" ORDERS,
 	};
 	const char *good = "epoch 1\nfounded 1\n" NAMES "shards 1\nwanted 1\nevery 0\n" ORDERS;
-	const char *one = "full 0000000000000001 0000000000000001 1 1 0 0 0 @a\n";
+	const char *one = "full 0000000000000001 0000000000000001 1 1 0 0 0 0 @a\n";
 	char text[1024];
 	struct ol_view full;
 

@@ -29,7 +29,8 @@ def like(run, row):
     run.evals = Evals(T, accuracy, np.ones_like(T))
     run.outages = [Outage(accuracy_before=0.5, accuracy_after=0.5 + (step if step == step else 0.0)
                           + scatter) for step in row.steps]
-    run.line = Line(np.array([0.0, 209.0]), {"applied": np.array([0.0, 1200.0 + 4 * run.seed])})
+    run.line = Line(np.array([0.0, 209.0]), {"applied": np.array([0.0, 1200.0 + 4 * run.seed]),
+                                           "lost": np.zeros(2)})
     run.figures["cost"] = 1.0
 
 
@@ -39,7 +40,7 @@ class Published(unittest.TestCase):
                                      strategy=self.strategy(row.strategy), kills=row.kills,
                                      consistency=row.consistency) for row in published.ROWS]
         self.drill = world.drill(cases, SEEDS)
-        self.drill.settings.update(published.PROTOCOL)
+        self.drill.settings.update(published.PROTOCOL, pace=5.0)
         for row in published.ROWS:
             for run in self.of(row.name):
                 like(run, row)
@@ -60,7 +61,7 @@ class Published(unittest.TestCase):
                     for one in values if one.value.head == head)
 
     def test_another_protocol_is_not_compared(self):
-        self.drill.settings["seconds"] = 24.0
+        self.drill.settings["pace"] = 0.0
         self.assertEqual(published.all_claims(self.drill), [])
         self.assertEqual(published.files(self.drill), {})
         self.assertEqual(published.pictures(self.drill), {})
@@ -85,10 +86,28 @@ class Published(unittest.TestCase):
             run.evals.accuracy[20:] = 0.9
         self.assertFalse(self.beside(name, "s to 0.75").agrees)
 
-    def test_a_step_that_was_not_published_is_not_judged(self):
-        one = self.beside("checkpoint-norestore-async-k2-w1", "at kill 2")
-        self.assertFalse(one.known)
-        self.assertEqual(one.text(), "-")
+    def test_what_is_behind_another_restore_is_not_judged(self):
+        name = "checkpoint-norestore-async-k2-w1"
+        for run in self.of(name):
+            run.evals.accuracy[:] = 0.1
+        one = self.beside(name, "last ten")
+        self.assertFalse(one.judged or one.agrees or "!" in one.text())
+        self.assertTrue(self.beside(name, "step at kill 1").judged)
+
+    def test_two_runs_judge_nothing(self):
+        self.drill.runs = [run for run in self.drill.runs if run.seed <= 2]
+        self.assertIs(self.claim("Figures 4, 5").verdict, Verdict.CANNOT_JUDGE)
+
+    def test_ours_that_came_late_count(self):
+        name = "chain-periodic-sync-k1-w1"
+        for run in self.of(name)[:3]:
+            run.evals.accuracy[:] = 0.5
+        one = self.beside(name, "s to 0.60")
+        self.assertIn("3 never", one.text())
+        self.assertTrue(one.agrees)  # from the 82 s of two to the 240 s of three
+        for run in self.of(name):
+            run.evals.accuracy[:] = 0.5
+        self.assertFalse(self.beside(name, "s to 0.60").agrees)
 
     def test_gradients_are_judged_by_runs_with_one_kill(self):
         self.assertIs(self.claim("Figure 8").verdict, Verdict.NOT_CONFIRMED)

@@ -240,7 +240,9 @@ def soak(opts: argparse.Namespace, mode: Mode) -> dict[str, Any]:
             with contextlib.suppress(ProcessLookupError):  # what is left of the job, whoever died
                 os.killpg(one.job.pid, signal.SIGKILL)
         if one.wrong:
-            print(pathlib.Path(f"{folder}/log").read_text(errors="replace")[-4000:], file=sys.stderr)
+            log = pathlib.Path(f"{folder}/log").read_text(errors="replace")
+            said = [line for line in log.splitlines() if "outlast train: " in line]  # what differs, among others
+            print("\n".join(said[-20:]), log[-4000:], sep="\n", file=sys.stderr)
     row = {"mode": mode.name, "kills": one.done, "seconds": round(time.monotonic() - began, 1), "wrong": one.wrong,
            **{name: report.get(f"gradients_{name}") for name in ("computed", "applied", "dropped", "lost", "replayed", "resent")}}
     print(f"{'not ok' if one.wrong else 'ok'} {mode.name}: {sum(one.done.values())} kills {one.done} in {row['seconds']} s; "

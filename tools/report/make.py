@@ -37,6 +37,8 @@ def say(text: str) -> None:
 def report(folder_name: str, json_name: str | None) -> int:
     """The exit status. A folder that is no drill's, or a file that cannot be written, is a line."""
     folder = pathlib.Path(folder_name)
+    if not (folder / "drill.json").exists():
+        return fail("no report", f"{folder}: it has no drill.json: give the folder of a drill")
     try:
         record = read_report(folder / "drill.json")
         made = EXPERIMENTS[record["experiment"]](folder, record)

@@ -261,9 +261,11 @@ def judge_two_kills(drill: Drill, claim: Claim) -> None:
     if fault.count > 0:
         a, b, c = (two_kills(drill, name)
                    for name in ("checkpoint", "checkpoint-norestore", "stateless"))
+        ends = "".join(f", {name} {one.mean:.4f}" for name, one in
+                       (("checkpoint", a), ("without restore", b), ("stateless", c)) if one.count)
         claim.add(f"without restore accuracy after the kill is {fault.moments.mean:.3f} on "
-                  f"average, {fault.good} of {fault.count} in range; at the end of two kills: "
-                  f"checkpoint {a.mean:.4f}, without restore {b.mean:.4f}, stateless {c.mean:.4f}")
+                  f"average, {fault.good} of {fault.count} in range" +
+                  (f"; at the end of two kills: {ends[2:]}" if ends else ""))
         if a.count > 1 and c.count > 1:
             noise = 2 * math.hypot(a.se, c.se)
             lags = ("still lags" if c.mean - a.mean > noise else

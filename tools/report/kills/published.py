@@ -164,7 +164,7 @@ class Beside:
         m, digits = moments(self.ours), self.value.digits
         missing = len(self.ours) - m.count
         what = "-" if math.isnan(self.published) else f"{self.published:.{digits}f}"
-        own = "never" if m.count == 0 else f"{m.low:.{digits}f} to {m.high:.{digits}f}"
+        own = ("never" if self.value.reached else "-") if m.count == 0 else f"{m.low:.{digits}f} to {m.high:.{digits}f}"
         if 0 < missing < len(self.ours):
             own += f", {missing} never"
         return f"{what} ({own}){' !' if self.judged and not self.agrees else ''}"
@@ -249,8 +249,10 @@ def judge_cost(drill: Drill, claim: Claim) -> None:
     costs = {case.name: moments(run.figure("cost") for run in drill.of(case)).mean
              for case in drill.cases if case.kills > 0 and drill.of(case)}
     base = [cost for name, cost in costs.items() if name.startswith("checkpoint-")]
-    if not claim.enough(min(len(base), len(costs) - len(base)) if sum(base) > 0 else 0,
-                        "checkpoint with a price, and other methods", least=1):
+    missing = {row.strategy for row in ROWS if row.same and not any(
+        name.startswith(f"{row.strategy}-{row.consistency}-") for name in costs)}
+    if missing or sum(base) <= 0:
+        claim.cannot(f"no run of {', '.join(sorted(missing))}" if missing else "they have no price")
         return
     over = {name: cost / base[0] for name, cost in costs.items()}
     apart = {name: x for name, x in over.items() if abs(x - 1) > SAME_COST}

@@ -10,16 +10,21 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+static uint64_t window_ns(const struct ol_xport_rate *rate)
+{
+	return OL_XPORT_RATE_NS << rate->doublings;
+}
+
 uint64_t ol_xport_rate_due_ns(const struct ol_xport_rate *rate)
 {
-	return rate->untold != 0 ? rate->since_ns + (OL_XPORT_RATE_NS << rate->doublings) : 0;
+	return rate->untold != 0 ? rate->since_ns + window_ns(rate) : 0;
 }
 
 void ol_xport_rate_tick(const struct ol_xport_opts *opts, struct ol_xport_rate *rate,
 			uint64_t now_ns)
 {
 	/* a caller's time may be older than the window: it read the clock before a line came */
-	if (rate->told == 0 || now_ns < rate->since_ns + (OL_XPORT_RATE_NS << rate->doublings))
+	if (rate->told == 0 || now_ns < rate->since_ns + window_ns(rate))
 		return;
 	rate->told = 0;
 	if (rate->untold == 0) {
@@ -53,7 +58,7 @@ void ol_xport_log_rated(const struct ol_xport_opts *opts, struct ol_xport_rate *
 	}
 	if (limited && rate->told++ == 0) {
 		/* after a calm as long as the window before it is short again */
-		if (now_ns > rate->since_ns + (2 * OL_XPORT_RATE_NS << rate->doublings))
+		if (now_ns > rate->since_ns + 2 * window_ns(rate))
 			rate->doublings = 0;
 		rate->since_ns = now_ns;
 	}

@@ -12,11 +12,15 @@
 
 #include "base/clock.h"
 
+static uint64_t window_ns(const struct ol_log_rate *rate)
+{
+	return OL_LOG_RATE_MS * OL_NS_PER_MS << rate->doublings;
+}
+
 void ol_log_rate_tick(struct ol_log_rate *rate, uint64_t now_ns)
 {
 	/* a caller's time may be older than the window: it read the clock before a line came */
-	if (rate->told == 0 ||
-	    now_ns < rate->since_ns + (OL_LOG_RATE_MS * OL_NS_PER_MS << rate->doublings))
+	if (rate->told == 0 || now_ns < rate->since_ns + window_ns(rate))
 		return;
 	rate->told = 0;
 	if (rate->untold == 0) {
@@ -32,7 +36,7 @@ void ol_log_rate_tick(struct ol_log_rate *rate, uint64_t now_ns)
 /* After a calm as long as the window before it is short again */
 static void window_begin(struct ol_log_rate *rate, uint64_t now_ns)
 {
-	if (now_ns > rate->since_ns + (2 * OL_LOG_RATE_MS * OL_NS_PER_MS << rate->doublings))
+	if (now_ns > rate->since_ns + 2 * window_ns(rate))
 		rate->doublings = 0;
 	rate->since_ns = now_ns;
 }

@@ -85,8 +85,8 @@ static json_t *outage_json(const struct train *train, const struct train_outage 
 		train_number(o->server, o->accuracy_after), "restored_from",
 		restored ? o->from : NULL, "lost", count(o->lost), "expected_lost",
 		o->expects ? count(o->expected) : json_null(), "expected_s",
-		train_number(o->expects, o->expected > 0 ? (double)o->expected / rate : 0.0),
-		"recovered", (int)(o->state == TRAIN_OUTAGE_OVER), "survived",
+		train_number(true, train_expected_s(o, rate)), "recovered",
+		(int)(o->state == TRAIN_OUTAGE_OVER), "survived",
 		(int)(o->state == TRAIN_OUTAGE_SURVIVED), "fenced", (int)o->fenced);
 }
 

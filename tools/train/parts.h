@@ -461,6 +461,13 @@ void train_source_take(struct train_outage *outage, const json_t *message);
  * gradients in a step is chosen as the job runs */
 void train_cost_expect(const struct train *train, struct train_outage *outage,
 		       const json_t *message);
+/* train_expected_s -- of work, at so many gradients a second, above 0; NAN: not known */
+static inline double train_expected_s(const struct train_outage *outage, double rate)
+{
+	if (outage->expects && outage->expected == 0)
+		return 0.0;
+	return outage->expects && rate > 0.0 ? (double)outage->expected / rate : (double)NAN;
+}
 
 /* train_accounts_check -- true if both ends agree; prints differences */
 bool train_accounts_check(struct train *train);

@@ -167,6 +167,7 @@ static void outage_show(const struct train *train, const struct train_outage *ou
 			const struct train_figures *f)
 {
 	uint64_t back_ns = outage->server ? outage->first_applied_ns : outage->ready_ns;
+	const double expected_s = train_expected_s(outage, f->rate_before);
 	char found[32], back[32];
 
 	printf("%-17s at %.2f s, version %" PRIu64 ": %s; noticed after %s, back after %s",
@@ -182,9 +183,8 @@ static void outage_show(const struct train *train, const struct train_outage *ou
 	if (outage->server && outage->state != TRAIN_OUTAGE_SURVIVED)
 		printf(", %" PRIu64 " lost%s", outage->lost,
 		       f->more_lost && outage->expected > outage->lost ? " or more" : "");
-	if (outage->expects && outage->expected > 0 && f->rate_before > 0.0)
-		printf(" (expected %" PRIu64 ", %.1f s of work)", outage->expected,
-		       (double)outage->expected / f->rate_before);
+	if (expected_s > 0.0)
+		printf(" (expected %" PRIu64 ", %.1f s of work)", outage->expected, expected_s);
 	else if (outage->expects)
 		printf(" (expected %" PRIu64 ")", outage->expected);
 	if (outage->state == TRAIN_OUTAGE_SURVIVED)

@@ -55,6 +55,16 @@ static void resolved(struct ol_op *op)
 	check_ok(op->status);
 }
 
+/* A gets it once B has said that it has it, and not before */
+static void waits_until_held(struct ol_op *op, const struct puppet_push *other)
+{
+	steps();
+	assert_int_equal(world.puppets[A].push_count, 0);
+	puppet_held(&world.puppets[B], other->seq, other->slot);
+	until(world.puppets[A].push_count == 1);
+	resolved(op);
+}
+
 static void that_it_has_left_does_not_count(void **state)
 {
 	static struct ol_op op;
@@ -62,11 +72,7 @@ static void that_it_has_left_does_not_count(void **state)
 
 	(void)state;
 	puppet_knows(&world.puppets[B], EPOCH);
-	steps();
-	assert_int_equal(world.puppets[A].push_count, 0);
-	puppet_held(&world.puppets[B], other->seq, other->slot);
-	until(world.puppets[A].push_count == 1);
-	resolved(&op);
+	waits_until_held(&op, other);
 }
 
 static void nor_does_it_before_shard_0_is_introduced(void **state)
@@ -93,11 +99,7 @@ static void what_is_said_of_another_push_does_not_count(void **state)
 	puppet_held(&world.puppets[B], other->seq + 1, other->slot);
 	puppet_held(&world.puppets[B], other->seq, other->slot + 1);
 	puppet_held(&world.puppets[B], other->seq, 127); /* no slot */
-	steps();
-	assert_int_equal(world.puppets[A].push_count, 0);
-	puppet_held(&world.puppets[B], other->seq, other->slot);
-	until(world.puppets[A].push_count == 1);
-	resolved(&op);
+	waits_until_held(&op, other);
 }
 
 static void what_the_other_shard_has_dropped_it_has_had(void **state)

@@ -8,7 +8,7 @@ ours agree if it is in the 95 % prediction interval of our seeds: that of one ru
 import functools
 import math
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,10 @@ from ..out import Draw, Table
 from ..pictures import COLOURS, Figure, save
 from ..runs import NAN, last_by
 from ..stats import moments, prediction, ratio
-from .data import Case, Drill, Run
+from .data import Drill, Run
 from .figures import accuracy_time
+from .judge import Judge
+from .plots import many
 
 PROTOCOL = {"seconds": 240.0, "kill_at": 30.0, "down": 20.0, "again": 30.0, "model": "cnn",
             "dataset": "fashion-mnist", "final_relu": True, "lr": 0.01, "batch": 32,
@@ -32,6 +34,11 @@ COUNTED_S = 209.0  # from the first sample to the last of figure 8
 SAME_COST = 0.05
 SAME_COUNT = 0.1  # a paced worker has no spread of its own
 POINTS = 241
+
+
+def case_name(strategy: str, consistency: str, kills: int) -> str:
+    """Of ours, that are the same method; the published runs had one worker"""
+    return f"{strategy}-{consistency}-k{kills}-w1"
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        return f"{self.strategy}-{self.consistency}-k{self.kills}-w1"
+        return case_name(self.strategy, self.consistency, self.kills)
 
 
 # After the first of two kills the published checkpointing began with first weights, after the second with its checkpoint;
@@ -132,6 +139,11 @@ VALUES = (
 )
 
 
+def span(values: Iterable[float], digits: int, none: str = "-") -> str:
+    m = moments(values)
+    return none if m.count == 0 else f"{m.low:.{digits}f} to {m.high:.{digits}f}"
+
+
 @dataclass(frozen=True)
 class Beside:
     """A published value, and ours."""
@@ -161,22 +173,25 @@ class Beside:
     def text(self) -> str:
         if not self.known:
             return "-"
-        m, digits = moments(self.ours), self.value.digits
-        missing = len(self.ours) - m.count
+        digits, missing = self.value.digits, sum(map(math.isnan, self.ours))
         what = "-" if math.isnan(self.published) else f"{self.published:.{digits}f}"
-        own = ("never" if self.value.reached else "-") if m.count == 0 else f"{m.low:.{digits}f} to {m.high:.{digits}f}"
+        own = span(self.ours, digits, none="never" if self.value.reached else "-")
         if 0 < missing < len(self.ours):
             own += f", {missing} never"
         return f"{what} ({own}){' !' if self.judged and not self.agrees else ''}"
 
 
-def case_named(drill: Drill, name: str) -> Case | None:
-    return next((case for case in drill.cases if case.name == name), None)
-
-
 def runs_of(drill: Drill, name: str) -> list[Run]:
-    case = case_named(drill, name)
-    return [] if case is None else drill.of(case)
+    return [run for case in drill.cases if case.name == name for run in drill.of(case)]
+
+
+def resources(drill: Drill) -> Iterator[tuple[Resources, int, list[Run]]]:
+    """Those of our runs, by their number of kills"""
+    for one in RESOURCES:
+        for kills in (1, 2):
+            runs = runs_of(drill, case_name(one.strategy, one.consistency, kills))
+            if runs:
+                yield one, kills, runs
 
 
 def rows(drill: Drill) -> Iterator[tuple[Row, list[Beside]]]:
@@ -205,7 +220,7 @@ def judge_accuracy(drill: Drill, claim: Claim) -> None:
 def times(drill: Drill, strategy: str) -> dict[int, float]:
     """Seconds to 0.70 with two kills, asynchronous, by seed; the whole run where it is not reached."""
     of = {run.seed: run.figure("time_to_070_s")
-          for run in runs_of(drill, f"{strategy}-async-k2-w1")}
+          for run in runs_of(drill, case_name(strategy, "async", 2))}
     return {seed: PROTOCOL["seconds"] if math.isnan(s) else s for seed, s in of.items()}
 
 
@@ -230,17 +245,15 @@ def judge_longer(drill: Drill, claim: Claim) -> None:
 def judge_gradients(drill: Drill, claim: Claim) -> None:
     """Figure 8 is of runs with one kill, whatever its caption says."""
     agreed, count = 0, 0
-    for one in RESOURCES:
-        for kills in (1, 2):
-            ours = [gradients(run) for run in
-                    runs_of(drill, f"{one.strategy}-{one.consistency}-k{kills}-w1")]
-            if len(ours) < TRIALS_MIN:
-                continue
-            m = moments(ours)
-            claim.add(f"{one.strategy} {one.consistency}, {kills}: {one.gradients:.0f} "
-                      f"({m.low:.0f} to {m.high:.0f})", between="; ")
-            count += kills == 1
-            agreed += kills == 1 and abs(one.gradients - m.mean) <= SAME_COUNT * m.mean
+    for one, kills, runs in resources(drill):
+        if len(runs) < TRIALS_MIN:
+            continue
+        m = moments(map(gradients, runs))
+        claim.add(f"{one.strategy} {one.consistency}, {kills}: {one.gradients:.0f} "
+                  f"({m.low:.0f} to {m.high:.0f})", between="; ")
+        if kills == 1:
+            count += 1
+            agreed += abs(one.gradients - m.mean) <= SAME_COUNT * m.mean
     if claim.enough(count, "methods with one kill", least=1):
         claim.decide(agreed == count)
 
@@ -261,16 +274,17 @@ def judge_cost(drill: Drill, claim: Claim) -> None:
     claim.decide(not apart)
 
 
-CLAIMS: tuple[tuple[str, str, str, Callable[[Drill, Claim], None]], ...] = (
+CLAIMS: tuple[tuple[str, str, str, Judge], ...] = (
     ("Figures 4, 5", "the published accuracy is that of one run more of ours",
-     "times to 0.60, 0.70 and 0.75, accuracy at 200 s, at the end, at best, and its step at each kill: the "
-     "published value is in the 95 % prediction interval of our seeds in at least 90 % of them; a "
+     "times to 0.60, 0.70 and 0.75, accuracy at 200 s, at the end, at best, and its step at each "
+     "kill: the published value is in the 95 % prediction interval of our seeds in at least 90 % of them; a "
      "time that was not reached agrees if one of ours was not", judge_accuracy),
     ("C3", "after two kills checkpointing takes longer to an accuracy of 0.70",
      "with its restore, against the mean of chain and stateless, same seeds: the 95 % interval of "
      "the ratio is above 1", judge_longer),
     ("Figure 8", "as many gradients in 209 s",
-     "one kill: the published number is within 10 % of our mean, of each method; two kills are shown", judge_gradients),
+     "one kill: the published number is within 10 % of our mean, of each method; two kills are shown",
+     judge_gradients),
     ("C7", "all methods cost the same", "the mean cost of a run is within 5 % of that of "
      "checkpointing, a machine for each role", judge_cost),
 )
@@ -280,31 +294,21 @@ def all_claims(drill: Drill) -> list[Claim]:
     return judge_all(CLAIMS, drill) if applies(drill) else []
 
 
-def span(values: Iterator[float], digits: int) -> str:
-    m = moments(values)
-    return "-" if m.count == 0 else f"{m.low:.{digits}f} to {m.high:.{digits}f}"
-
-
 def markdown(drill: Drill) -> str:
     accuracy = Table(["method", "kills", *(value.head for value in VALUES)],
                      [[f"{row.strategy} {row.consistency}", str(row.kills),
                        *(one.text() for one in values)] for row, values in rows(drill)])
     used = Table(["method", "kills", "cores", "memory MB", "queue MB", "gradients in 209 s"])
-    for one in RESOURCES:
-        for kills in (1, 2):
-            runs = runs_of(drill, f"{one.strategy}-{one.consistency}-k{kills}-w1")
-            if not runs:
-                continue
-            cores = span((run.figure("server_cores") + run.figure("worker_cores")
-                          for run in runs), 2)
-            memory = span((run.figure("server_peak_mb") + run.figure("worker_peak_mb")
-                           for run in runs), 0)
-            published = (f"{one.cores:.2f}", f"{one.memory_mb:.0f}") if kills == 2 else ("-", "-")
-            used.rows.append([
-                f"{one.strategy} {one.consistency}", str(kills), f"{published[0]} ({cores})",
-                f"{published[1]} ({memory})", span((run.figure("queue_peak_mb") for run in runs), 1),
-                f"{one.gradients:.0f}" * (kills == 1) + "-" * (kills == 2) +
-                f" ({span(map(gradients, runs), 0)})"])
+    for one, kills, runs in resources(drill):
+        cores = span((run.figure("server_cores") + run.figure("worker_cores") for run in runs), 2)
+        memory = span((run.figure("server_peak_mb") + run.figure("worker_peak_mb")
+                       for run in runs), 0)
+        published = ((f"{one.cores:.2f}", f"{one.memory_mb:.0f}", "-") if kills == 2 else
+                     ("-", "-", f"{one.gradients:.0f}"))
+        used.rows.append([
+            f"{one.strategy} {one.consistency}", str(kills), f"{published[0]} ({cores})",
+            f"{published[1]} ({memory})", span((run.figure("queue_peak_mb") for run in runs), 1),
+            f"{published[2]} ({span(map(gradients, runs), 0)})"])
     return ("# The published runs, and these\n\nEach published run was made once; in brackets are "
             "these, least to most of the seeds. A `!` stands where the published value is outside "
             "of the 95 % prediction interval of these, five at least. `-`: not reached, or not known. "
@@ -333,8 +337,8 @@ def draw(drill: Drill, kills: int, path: pathlib.Path) -> None:
         axes.set_title(f"{row.strategy} {row.consistency}", fontsize=11)
         if i == 0:
             axes.set_ylabel("test accuracy")
-    figure.suptitle(f"{kills} kill{'' if kills == 1 else 's'}: ours, a line a seed, and published "
-                    "values (crosses)", fontsize=12)
+    figure.suptitle(f"{many(kills, 'kill')}: ours, a line a seed, and published values (crosses)",
+                    fontsize=12)
     save(figure, path)
 
 

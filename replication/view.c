@@ -156,16 +156,28 @@ static uint32_t same_job_count(const struct ol_member *one, const struct ol_memb
 	return count;
 }
 
-/* epoch_raise -- above the checkpoints in its replicas' folders. Who founds says of itself how far to go; of who joins
- * a leap is not believed */
-static void epoch_raise(struct ol_view *next, bool founds)
+/* epoch_above -- above the checkpoints in this member's folder, unless these are of `most` or more */
+static void epoch_above(struct ol_view *next, const struct ol_member *member, uint32_t most)
 {
-	for (uint32_t i = 0; i < next->count + next->joining; i++) {
-		const uint32_t epoch = next->replicas[i].folder_epoch;
+	if (member->folder_epoch >= next->epoch && member->folder_epoch < most)
+		next->epoch = member->folder_epoch + 1;
+}
 
-		if (epoch >= next->epoch && epoch < OL_FOLDER_EPOCH_MAX &&
-		    (founds || epoch - next->epoch < OL_EPOCH_LEAP_MAX))
-			next->epoch = epoch + 1;
+/* epoch_raise -- above the checkpoints of all its members, also of those that wait. Who founds says of itself how far to
+ * go; of others a leap is not believed */
+static void epoch_raise(struct ol_view *next, const struct ol_member *alive, uint32_t alive_count,
+			bool founds)
+{
+	uint32_t most;
+
+	if (founds)
+		epoch_above(next, &next->replicas[0], OL_FOLDER_EPOCH_MAX);
+	most = next->epoch + OL_EPOCH_LEAP_MAX;
+	if (most > OL_FOLDER_EPOCH_MAX)
+		most = OL_FOLDER_EPOCH_MAX;
+	for (uint32_t i = 0; i < alive_count; i++) {
+		if (alive[i].id != 0 && same_job_as_all(&alive[i], next))
+			epoch_above(next, &alive[i], most);
 	}
 	if (founds)
 		next->founded = next->epoch;
@@ -194,7 +206,7 @@ static bool found_first(const struct ol_member *alive, uint32_t alive_count,
 	ret_next->every = rule->every;
 	ret_next->count = 1;
 	ret_next->replicas[0] = *best;
-	epoch_raise(ret_next, true);
+	epoch_raise(ret_next, alive, alive_count, true);
 	return true;
 }
 
@@ -209,10 +221,11 @@ static bool found_again(const struct ol_view *view, const struct ol_member *aliv
 	founder = spare_find(view, next, alive, alive_count);
 	if (founder == NULL)
 		return false;
+	next->epoch++;
 	next->history = founder->id;
 	next->replicas[0] = *founder;
 	next->count = 1;
-	epoch_raise(next, true);
+	epoch_raise(next, alive, alive_count, true);
 	return true;
 }
 
@@ -226,7 +239,7 @@ bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uin
 	if (view->epoch == 0)
 		return found_first(alive, alive_count, rule, ret_next);
 	memset(&next, 0, sizeof(next));
-	next.epoch = view->epoch + 1;
+	next.epoch = view->epoch;
 	next.founded = view->founded;
 	next.history = view->history;
 	next.origin = view->origin;
@@ -265,10 +278,14 @@ bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uin
 		next.replicas[next.count] = *joining;
 		next.joining = 1;
 	}
-	epoch_raise(&next, false);
-	if (changed)
-		*ret_next = next;
-	return changed;
+	epoch_raise(&next, alive, alive_count, false);
+	if (next.epoch == view->epoch) {
+		if (!changed)
+			return false;
+		next.epoch++;
+	}
+	*ret_next = next;
+	return true;
 }
 
 /* order_join -- the ordered member behind the tail */
@@ -339,7 +356,7 @@ int ol_view_ordered(const struct ol_view *view, const struct ol_view_order *orde
 		return rc;
 	if (next.wanted == 0)
 		return -EINVAL;
-	epoch_raise(&next, false);
+	epoch_raise(&next, alive, alive_count, false);
 	*ret_next = next;
 	return 0;
 }

@@ -39,7 +39,8 @@ struct ol_member {
 	uint32_t
 		saved_epoch; /* of the newest checkpoint that it would begin a history with; 0: it has none … */
 	uint64_t saved_version; /* … and its version */
-	/* of the newest checkpoint in its folder, whole or not, and whatever it would begin with; 0: there is none */
+	/* of the newest checkpoint in its folder, whole or not, and whatever it would begin with; 0: there is none, or
+	 * it is of the history that the chain had when this member came */
 	uint32_t folder_epoch;
 	uint32_t zero; /* views are compared as bytes: there is no padding */
 	char addr[OL_ENDPOINT_MAX]; /* where it listens: no blanks, no control characters */
@@ -134,8 +135,11 @@ struct ol_view_rule {
  *  4. While the chain has fewer than `wanted` and none is joining, the lowest member that is alive
  *     and not in the view joins.
  *
- * The epoch of the result is one higher, and above the checkpoints in the folders of its replicas: what they save
- * from then on is newer than what an abandoned history has left there.
+ *  5. An epoch is above the checkpoints in the folders of all members that are alive, also of those that
+ *     wait: what the chain saves from then on is newer than what an abandoned history has left there, so
+ *     that nobody begins with that. For this alone a view is followed by one of the same replicas.
+ *
+ * Else the epoch of the result is one higher.
  * Members of another job or protocol than the view's are ignored.
  */
 bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uint32_t alive_count,

@@ -83,7 +83,7 @@ bool ol_ckpt_newest(const char *dir, struct ol_ckpt_meta *meta);
 bool ol_ckpt_is_there(const char *dir, const struct ol_ckpt_meta *meta);
 
 /* ol_ckpt_newest_sound -- as ol_ckpt_newest(), of those whose header is whole and of meta's geometry, job and optimizer, and
- * whose version is not above `newest` (0: any). What lies behind the header is not read */
+ * whose version is not above `newest` (0: any); its history, too. What lies behind the header is not read */
 bool ol_ckpt_newest_sound(const char *dir, uint64_t newest, struct ol_ckpt_meta *meta);
 
 /*

@@ -95,9 +95,9 @@ void ol_ckpt_say_unused(const char *what, const char *name, const char *dir, int
 		       what, name, why, dir);
 }
 
-/* A full one's header is whole, and as wanted */
+/* A full one's header is whole, and as wanted: meta says its history then */
 static bool is_sound(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
-		     const struct ol_ckpt_meta *meta)
+		     struct ol_ckpt_meta *meta)
 {
 	struct ol_ckpt_header header;
 	struct ol_ckpt_file file;
@@ -111,6 +111,8 @@ static bool is_sound(const struct ol_ckpt_folder *folder, const struct ol_ckpt_n
 		ol_ckpt_header_sound(&header, OL_CKPT_MAGIC, why) &&
 		ol_ckpt_header_wanted(&header, meta, why) && header.file_bytes == file_bytes;
 	(void)file.ops->close(file.at);
+	if (sound)
+		meta->history = header.history;
 	return sound;
 }
 

@@ -94,6 +94,26 @@ static int view_check(struct ol_replica *replica, char *err, size_t err_bytes)
 	return OL_E_GEOMETRY;
 }
 
+/* Checkpoints of the chain's own history are older than what it saves from now on, whatever its next epochs are */
+static void folder_compare(struct ol_replica *replica)
+{
+	const struct ol_view *view = &replica->state.view;
+	struct ol_member *self = &replica->self;
+
+	if (replica->state.version == 0 || view->epoch == 0)
+		return;
+	if (replica->folder_history == view->history)
+		self->folder_epoch = 0;
+	if (self->folder_epoch >= view->epoch)
+		ol_log(OL_LOG_WARN,
+		       "server %s: shard %u: its folder has checkpoints of epoch %u, of another history than "
+		       "the chain's, which is at epoch %u: %s",
+		       replica->addr, replica->opts->shard, self->folder_epoch, view->epoch,
+		       self->folder_epoch - view->epoch < OL_EPOCH_LEAP_MAX
+			       ? "the chain goes on above it"
+			       : "too far ahead for the chain to follow, so move them away");
+}
+
 int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
 {
 	struct ol_coord_opts copts = {
@@ -143,6 +163,7 @@ int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
 		return rc;
 	ol_coord_look(replica->coord, replica->opts->shard, &replica->state);
 	rc = view_check(replica, err, err_bytes);
+	folder_compare(replica);
 	return rc != 0 ? rc : ol_coord_join(replica->coord, replica->opts->shard, &replica->self);
 }
 

@@ -138,6 +138,7 @@ struct ol_replica {
 	int node;
 	int wake_fd; /* written to when the coordinator has news */
 	struct ol_member self;
+	uint64_t folder_history; /* of the checkpoint that self.folder_epoch is of; 0: not known */
 	struct ol_ring ring;
 	bool periodic; /* the published design: no entries; successors read snapshots */
 

@@ -336,12 +336,12 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 }
 
 /*
- * A view has an epoch above the checkpoints in the folders of its replicas, so that those to come are newer. And who
+ * A view has an epoch above the checkpoints in the folders of its members, so that those to come are newer. And who
  * is to found a chain is seen from what each has
  */
 static int folder_look(struct ol_server *server, char *err, size_t err_bytes)
 {
-	struct ol_ckpt_meta meta = ol_save_meta(&server->saving);
+	struct ol_ckpt_meta meta = ol_save_meta(&server->saving), whole;
 	const struct ol_server_opts *opts = &server->opts;
 	const char *dir = opts->checkpoint_dir;
 
@@ -356,6 +356,10 @@ static int folder_look(struct ol_server *server, char *err, size_t err_bytes)
 		return OL_E_NO_CHECKPOINT;
 	}
 	server->replica.self.folder_epoch = meta.epoch;
+	whole = meta;
+	if (ol_ckpt_newest_sound(dir, 0, &whole) && whole.epoch == meta.epoch &&
+	    whole.version == meta.version)
+		server->replica.folder_history = whole.history;
 	if (opts->restore != OL_RESTORE_CHECKPOINT && opts->restore != OL_RESTORE_FRESHEST)
 		return 0;
 	if (ol_ckpt_newest_sound(dir, opts->restore_version, &meta)) {

@@ -163,8 +163,18 @@ own() { # TAG WORD... -- three servers with folders of their own
 		printf -v "$name" '%s' "$pid"
 	done
 }
+stranger() { # TAG -- another one, $d, whose folder is of a history with later versions and, at first, later epochs
+	serve d "@d-$$-$1" "${job[@]}" --replicas 3 --rank 9 --lease-ms 4000 "${sync[@]}" \
+		--checkpoint "every=${every}steps,dir=$tmp/ckpt,by=each" --refound --restore checkpoint
+	d=$pid
+}
 own 5 --restore none
 until_true look "len(s['replicas']) == 3 and s['joining'] == 0" || fail "by=each: not whole: $(cat "$tmp/look.json")"
+read -r epoch _ <<<"$(newest)"
+stranger 5
+until_true look "s['epoch'] > $epoch and len(s['replicas']) == 3" ||
+	fail "a chain is at an epoch below $epoch, which a server that waits has files of: $(cat "$tmp/look.json" "$tmp/d.err")"
+restored d "has checkpoints of epoch $epoch, of another history" "does not say that its files are another history's"
 workers --until 190
 ended "$w" 0 "worker 0, by=each"
 ended "$x" 0 "worker 1, by=each"
@@ -187,15 +197,26 @@ END
 done
 
 # All die, and the highest rank alone has the newest file: it founds the chain anew
-kill -9 "$a" "$b" "$c"
+kill -9 "$a" "$b" "$c" "$d"
 rm "$tmp"/own-[ab]/ckpt-*-v*180.olc
 own 6 --restore freshest
 workers --until 300 --eval
 ended "$w" 0 "worker 0, by=each, again"
 ended "$x" 0 "worker 1, by=each, again"
 restored c "restored version 180 from $tmp/own-c" "not the newest of three folders"
-outlast train "${tiny[@]}" "${sync[@]}" --steps 300 --eval-every 0 --json "$report"
-expect "undisturbed, 300 steps" 0
+
+# All die, and the coordinator has lost everything: the other history has later versions, but the chain's epoch is above it
+kill -9 "$a" "$b" "$c"
+mkdir -m 700 "$tmp/none"
+job "$tmp/none"
+stranger 7
+own 7 --restore checkpoint
+workers --until 360 --eval
+ended "$w" 0 "worker 0, another coordinator"
+ended "$x" 0 "worker 1, another coordinator"
+! grep -q "restored version" "$tmp/d.err" || fail "begins with another history: $(cat "$tmp/d.err")"
+outlast train "${tiny[@]}" "${sync[@]}" --steps 360 --eval-every 0 --json "$report"
+expect "undisturbed, 360 steps" 0
 [ "$(sha "$report")" = "$(sha "$tmp/w.out")" ] || fail "by=each: other weights than undisturbed: $(cat "$tmp/w.out")"
 
 verdict

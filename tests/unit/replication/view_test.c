@@ -379,6 +379,39 @@ static void a_view_is_above_the_checkpoints_of_who_joins(void **unused)
 	assert_int_equal(next.epoch, 10);
 }
 
+/* A spare's folder has a history that the chain was founded without: who has lost the coordinator is to begin with what
+ * the chain saves */
+static void a_view_is_above_the_checkpoints_of_who_waits(void **unused)
+{
+	struct ol_view_rule rule = { .shard_count = 1, .wanted = 2 };
+	struct ol_view view = chain("AB", 2), next;
+	struct ol_member alive[4];
+
+	(void)unused;
+	assert_int_equal(members("ABCD", alive), 4);
+	view.epoch = 4;
+	assert_false(ol_view_next(&view, alive, 4, 0, &rule, &next));
+	alive[2].folder_epoch = 3;
+	assert_false(ol_view_next(&view, alive, 4, 0, &rule, &next));
+	alive[2].folder_epoch = 4;
+	alive[3].folder_epoch = 7;
+	assert_true(ol_view_next(&view, alive, 4, 0, &rule, &next));
+	assert_int_equal(next.epoch, 8);
+	assert_int_equal(next.founded, view.founded);
+	assert_int_equal(next.history, view.history);
+	assert_int_equal(next.count, 2);
+	assert_int_equal(next.joining, 0);
+	assert_memory_equal(next.replicas, view.replicas, sizeof(view.replicas));
+	assert_false(ol_view_next(&next, alive, 4, 0, &rule, &view)); /* once */
+	next.epoch = 4;
+	alive[3].folder_epoch = 5 + OL_EPOCH_LEAP_MAX; /* it is not believed */
+	assert_true(ol_view_next(&next, alive, 4, 0, &rule, &view));
+	assert_int_equal(view.epoch, 5);
+	alive[2].folder_epoch = 0;
+	alive[3].job++;
+	assert_false(ol_view_next(&view, alive, 4, 0, &rule, &next)); /* nor is another job's */
+}
+
 static void a_place_in_the_chain_gives_role_and_neighbours(void **unused)
 {
 	struct ol_view view = chain("ABC+D", 4), only = chain("A", 1);
@@ -414,11 +447,11 @@ static uint32_t rng(uint32_t below)
 	return (uint32_t)(rng_state >> 33) % below;
 }
 
-/* One of its replicas has checkpoints of this epoch */
-static bool folder_epoch_of(const struct ol_view *view, uint32_t epoch)
+/* One of them has checkpoints of this epoch */
+static bool folder_epoch_of(const struct ol_member *alive, uint32_t alive_count, uint32_t epoch)
 {
-	for (uint32_t i = 0; i < view->count + view->joining; i++) {
-		if (view->replicas[i].folder_epoch == epoch)
+	for (uint32_t i = 0; i < alive_count; i++) {
+		if (alive[i].folder_epoch == epoch)
 			return true;
 	}
 	return false;
@@ -432,9 +465,12 @@ static void check_step(const struct ol_view *view, const struct ol_view *next,
 	int last = -1;
 
 	assert_true(next->epoch > view->epoch);
-	assert_true(next->epoch == view->epoch + 1 || folder_epoch_of(next, next->epoch - 1));
-	for (uint32_t i = 0; i < next->count + next->joining; i++)
-		assert_true(next->replicas[i].folder_epoch < next->epoch);
+	assert_true(next->epoch == view->epoch + 1 ||
+		    folder_epoch_of(alive, alive_count, next->epoch - 1));
+	for (uint32_t i = 0; i < alive_count; i++) /* all are of one job here, or ignored */
+		assert_true(alive[i].folder_epoch < next->epoch ||
+			    alive[i].job != next->replicas[0].job ||
+			    alive[i].proto != next->replicas[0].proto);
 	assert_true(next->count >= 1 && next->joining <= 1);
 	assert_true(next->count + next->joining <= next->wanted || view->count > next->wanted);
 	for (uint32_t i = 0; i < next->count + next->joining; i++) {
@@ -720,6 +756,7 @@ int main(void)
 		cmocka_unit_test(who_has_the_newest_checkpoint_loses_least),
 		cmocka_unit_test(a_history_is_founded_above_the_checkpoints),
 		cmocka_unit_test(a_view_is_above_the_checkpoints_of_who_joins),
+		cmocka_unit_test(a_view_is_above_the_checkpoints_of_who_waits),
 		cmocka_unit_test(a_place_in_the_chain_gives_role_and_neighbours),
 		cmocka_unit_test(a_random_history_keeps_every_promise),
 		cmocka_unit_test(a_damaged_text_is_a_view_or_refused),

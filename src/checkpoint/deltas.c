@@ -220,6 +220,13 @@ static uint8_t *group_encode(struct ol_deltas *deltas, uint8_t *out, uint64_t us
 	return out + ol_format_bytes(OL_FORMAT_INT8, used);
 }
 
+static void subtract(float *restrict out, const float *restrict a, const float *restrict b,
+		     uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		out[i] = a[i] - b[i];
+}
+
 static void weights_encode(struct ol_deltas *deltas, const uint8_t *content, const uint8_t *saved)
 {
 	const struct ol_ckpt_blocks *blocks = deltas->opts.blocks;
@@ -231,8 +238,11 @@ static void weights_encode(struct ol_deltas *deltas, const uint8_t *content, con
 		const float *now = values_of(deltas, index, 0, content);
 		const float *z = values_of(deltas, index, 0, saved);
 
-		for (uint64_t i = 0; i < ol_ckpt_block_floats(blocks, index); i++) {
-			deltas->group[used++] = now[i] - z[i];
+		for (uint64_t left = ol_ckpt_block_floats(blocks, index), run; left > 0;
+		     left -= run, now += run, z += run) {
+			run = left < OL_FORMAT_GROUP - used ? left : OL_FORMAT_GROUP - used;
+			subtract(deltas->group + used, now, z, run);
+			used += run;
 			if (used == OL_FORMAT_GROUP) {
 				out = group_encode(deltas, out, used);
 				used = 0;

@@ -25,6 +25,7 @@ struct ol_running {
 	struct ol_deltas *deltas; /* owned; NULL: blocks are in the file as they are */
 	uint8_t *saved; /* z: a snapshot's content, its blocks of different ages */
 	double *distance;
+	bool measured; /* these are of the content that is taken next */
 	uint32_t *chosen; /* blocks of this turn, ascending … */
 	uint32_t chosen_count;
 	bool whole; /* … which are all */
@@ -213,18 +214,29 @@ static double moved(const struct ol_kernels *kernels, const float *now, const fl
 	return isfinite(distance) ? distance : (double)INFINITY;
 }
 
-static void choose(struct ol_running *running, const uint8_t *content)
+bool ol_running_measure(struct ol_running *running, const void *content)
 {
 	const struct ol_ckpt_blocks *blocks = running->opts.blocks;
 	const struct ol_kernels *kernels = ol_kernels_best();
 	uint64_t off = ol_layout_table_bytes(&running->meta.geo);
-	const float *now = (const float *)(const void *)(content + off);
+	const float *now = (const float *)(const void *)((const uint8_t *)content + off);
 	const float *saved = (const float *)(const void *)(running->saved + off);
+	bool finite = running->opts.measure;
 
-	for (uint32_t i = 0; running->opts.measure && i < blocks->count; i++)
+	for (uint32_t i = 0; running->opts.measure && i < blocks->count; i++) {
 		running->distance[i] =
 			moved(kernels, now + blocks->first[i], saved + blocks->first[i],
 			      ol_ckpt_block_floats(blocks, i));
+		finite = finite && isfinite(running->distance[i]);
+	}
+	running->measured = true;
+	return finite;
+}
+
+static void choose(struct ol_running *running, const uint8_t *content)
+{
+	if (!running->measured)
+		(void)ol_running_measure(running, content);
 	running->chosen_count = running->opts.choose(
 		running->opts.choose_arg, running->opts.measure ? running->distance : NULL,
 		running->chosen);
@@ -287,13 +299,12 @@ void ol_running_take(struct ol_running *running, const void *content, uint64_t v
 	running->turn = running->file.at >= 0 ? running->turn + 1 : 0;
 	if (whole || running->file.at < 0) {
 		take_all(running, content, whole);
-		return;
+	} else if (!take_chosen(running, content)) {
+		file_close(running);
+		running->turn = 0;
+		take_all(running, content, false);
 	}
-	if (take_chosen(running, content))
-		return;
-	file_close(running);
-	running->turn = 0;
-	take_all(running, content, false);
+	running->measured = false;
 }
 
 const uint8_t *ol_running_saved(const struct ol_running *running)

@@ -98,7 +98,11 @@ void ol_running_destroy(struct ol_running *running);
  * written any more */
 void ol_running_history(struct ol_running *running, uint64_t history, uint32_t founded);
 
-/* ol_running_take -- measure, choose and copy; content may change afterwards */
+/* ol_running_measure -- how far each block has moved, if that is wanted, of the content that is taken next. True if this
+ * tells that all its weights are finite */
+bool ol_running_measure(struct ol_running *running, const void *content);
+
+/* ol_running_take -- measure, if that has not been done, choose and copy; content may change afterwards */
 void ol_running_take(struct ol_running *running, const void *content, uint64_t version,
 		     uint32_t epoch, bool whole);
 

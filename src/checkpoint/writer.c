@@ -113,13 +113,16 @@ static void write_file(struct ol_ckpt_writer *writer)
 	result->whole = result->status == 0;
 }
 
-/* True if no reader would take a file of this content: it must not replace one that can be read */
-static bool is_unreadable(const struct ol_ckpt_writer *writer, const void *content,
+/* True if no reader would take a file of this content: it must not replace one that can be read. finite: its weights
+ * have been read, and are */
+static bool is_unreadable(const struct ol_ckpt_writer *writer, const void *content, bool finite,
 			  struct ol_ckpt_result *result)
 {
+	struct ol_ckpt_meta meta = writer->meta;
 	char why[OL_CKPT_WHY_MAX];
 
-	if (ol_ckpt_content_sound(&writer->meta.geo, &writer->meta, content, why))
+	meta.nonfinite = meta.nonfinite || (finite && meta.geo.state_vectors == 0);
+	if (ol_ckpt_content_sound(&meta.geo, &meta, content, why))
 		return false;
 	*result = (struct ol_ckpt_result){ .status = OL_E_NONFINITE,
 					   .version = writer->meta.version };
@@ -141,7 +144,9 @@ static void write_one(struct ol_ckpt_writer *writer)
 	uint64_t start_ns = ol_clock_ns(), copied_ns;
 
 	/* a running checkpoint measures the content while it must not change, so it is looked at too */
-	if (writer->running != NULL && is_unreadable(writer, writer->content, result)) {
+	if (writer->running != NULL &&
+	    is_unreadable(writer, writer->content,
+			  ol_running_measure(writer->running, writer->content), result)) {
 		end(writer);
 		return;
 	}
@@ -158,7 +163,7 @@ static void write_one(struct ol_ckpt_writer *writer)
 					   .copy_ns = copied_ns - start_ns };
 	if (writer->running != NULL)
 		ol_running_write(writer->running, result);
-	else if (!is_unreadable(writer, writer->copy, result))
+	else if (!is_unreadable(writer, writer->copy, false, result))
 		write_file(writer);
 	end(writer);
 }

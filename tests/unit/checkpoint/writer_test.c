@@ -4,8 +4,9 @@
  * writer_test.c -- the thread takes one checkpoint at a time, reports its end once, and once it has
  * its copy the content may change
  */
-#include "ckpt_util.h"
+#include "running_util.h"
 
+#include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -358,6 +359,62 @@ static void a_lock_dies_with_its_process_whatever_children_it_has(void **state)
 	ol_ckpt_folder_close(&folder);
 }
 
+static int turned(struct ol_ckpt_writer *writer, const uint8_t *content, uint64_t version)
+{
+	assert_true(ol_ckpt_writer_begin(writer, content, version, 1));
+	return poll_until_done(writer).status;
+}
+
+/* Distances tell that weights are finite, or a look at them; optimizer state is looked at in any case */
+static void a_running_one_takes_nothing_that_no_reader_would(void **state)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		const bool adam = i % 2 != 0;
+		struct ol_ckpt_meta meta = tiny_meta(1), read;
+		struct ol_ckpt_blocks blocks = tiny_blocks(&meta);
+		struct choice choice = { .count = 1, .blocks = { 2 }, .block_count = blocks.count };
+		struct ol_ckpt_running_opts opts = { .blocks = &blocks,
+						     .choose = choose_made,
+						     .choose_arg = &choice,
+						     .measure = i < 2 };
+		struct ol_ckpt_writer *writer = NULL;
+		char dir[CKPT_ERR], err[CKPT_ERR] = "";
+		uint8_t *content, *saved;
+		float *bad;
+
+		meta.geo.state_vectors = adam ? 2 : 0;
+		meta.optimizer = adam ? OL_OPTIMIZER_ADAM : OL_OPTIMIZER_SGD;
+		snprintf(dir, sizeof(dir), "%s/%u", (const char *)*state, i);
+		check_ok(
+			ol_ckpt_writer_start_running(dir, &meta, &opts, &writer, err, sizeof(err)));
+		content = content_clean(&meta.geo, 1);
+		saved = malloc(ol_layout_content_bytes(&meta.geo));
+		check(saved != NULL);
+		assert_int_equal(turned(writer, content, 1), 0);
+		for (uint32_t v = 0; v <= meta.geo.state_vectors; v++) {
+			/* of a block that is not chosen */
+			bad = (float *)(void *)(content +
+						ol_running_part_off(&meta.geo, &blocks, 0, v));
+			const float good = *bad;
+
+			*bad = v == 0 ? (float)INFINITY : NAN;
+			assert_int_equal(turned(writer, content, 2 + v), OL_E_NONFINITE);
+			*bad = good;
+		}
+		read = meta;
+		assert_int_equal(restored(dir, &blocks, &read, saved), 0);
+		assert_int_equal(read.version, 1);
+		assert_int_equal(turned(writer, content, 9), 0);
+		read = meta;
+		assert_int_equal(restored(dir, &blocks, &read, saved), 0);
+		assert_int_equal(read.version, 9);
+		ol_ckpt_writer_stop(writer);
+		ol_ckpt_blocks_fini(&blocks);
+		free(content);
+		free(saved);
+	}
+}
+
 static void a_geometry_that_cannot_be_is_refused_at_the_start(void **state)
 {
 	struct ol_ckpt_meta meta = meta_of(0, 0);
@@ -384,6 +441,7 @@ int main(void)
 		ckpt_test(replicas_take_a_shared_folder_from_each_other),
 		ckpt_test(who_was_replaced_in_the_middle_of_a_write_does_not_end_it),
 		ckpt_test(a_lock_dies_with_its_process_whatever_children_it_has),
+		ckpt_test(a_running_one_takes_nothing_that_no_reader_would),
 		ckpt_test(a_geometry_that_cannot_be_is_refused_at_the_start),
 	};
 

@@ -2,6 +2,9 @@
 """Fragments of the vector: each is pushed and pulled at its own time, and counts by itself."""
 import errno
 import hashlib
+import json
+import os
+import subprocess
 import unittest
 
 import numpy
@@ -65,6 +68,21 @@ class Spans(unittest.TestCase):
         self.assertEqual(job.versions, [0, 2, 1])
         self.assertEqual([job.newest(span) for span in (begin, middle, end)], [0, 2, 1])
         self.assertEqual(job.newest(), 0)
+
+    def test_the_program_counts_what_its_process_before_had_at_one_shard(self):
+        run = outlast.launch(params=4810, servers=2, consistency="sync", workers=1)
+        self.addCleanup(run.close)
+        with outlast.connect(run, timeout=30) as job:
+            job.pull()
+            push(job, job.shards[0], 1.0)
+        done = subprocess.run(
+            [os.environ["OUTLAST_BIN"], "work", "--connect", run.address, "--model", "mlp:64",
+             "--dataset", "synthetic:train=500,test=200", "--until", "5", "--json", "/dev/stderr"],
+            capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        links = json.loads(done.stderr[done.stderr.index("\n{"):])["links"]
+        self.assertEqual([(link["base"], link["applied"], link["dropped_late"]) for link in links],
+                         [(1, 4, 1), (0, 5, 0)])
 
     def test_a_worker_that_died_between_two_shards_completes_the_step(self):
         run, job = self.open(consistency="sync", workers=1)

@@ -202,8 +202,9 @@ static int op_wait(struct ol_loop *loop, struct ol_op *op)
 	}
 }
 
-/* Note how many gradients of this worker the shards had at its start; fewer after a rollback below that, which
- * begins an epoch. (In one epoch older weights are a snapshot from before: OL_PULL_EVEN.) */
+/* Note how many gradients of this worker the shards had at its start: more, while none of its own is applied, as the
+ * process before it may have had one under way; fewer after a rollback below that, which begins an epoch. (In one epoch
+ * older weights are a snapshot from before: OL_PULL_EVEN.) */
 static void base_take(struct ol_loop *loop)
 {
 	struct ol_link_stat link = { 0 };
@@ -212,7 +213,10 @@ static void base_take(struct ol_loop *loop)
 		uint64_t applied = ol_applied_grads(loop->worker, i, loop->worker_id);
 
 		(void)ol_link_get_stat(loop->worker, i, &link);
-		if (loop->began && (applied >= loop->base[i] || link.epoch == loop->base_epochs[i]))
+		if (loop->began && applied >= loop->base[i] &&
+		    (link.applied > 0 || link.pending > 0))
+			continue;
+		if (loop->began && applied < loop->base[i] && link.epoch == loop->base_epochs[i])
 			continue;
 		loop->base[i] = applied;
 		loop->base_epochs[i] = link.epoch;

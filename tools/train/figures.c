@@ -51,27 +51,35 @@ static double wall_s(const struct train *train)
 	return (double)(train->end_ns - train->go_ns) / 1e9;
 }
 
+enum {
+	DUE_MIN = 10 /* gradients due while a server was missing; fewer make no rate */
+};
+
 /* Rates of all workers: until the first outage, and while a server was missing. Not known where a worker was away, too: its next
  * process began in the middle of it */
 static void rates_take(const struct train *train, struct train_figures *f)
 {
 	bool known = false, whole = true;
+	double due = 0.0;
 
 	for (uint32_t i = 0; i < train->set.workers; i++) {
 		const struct train_count *now = &train->workers[i].now;
 
 		whole = whole && train->workers[i].past.computed == 0;
 		if (now->before_s > 0.0) {
-			f->rate_before += (double)now->before_computed / now->before_s;
+			const double rate = (double)now->before_computed / now->before_s;
+
+			f->rate_before += rate;
+			due += rate * now->outage_s;
 			known = true;
 		}
 		if (now->outage_s > 0.0)
 			f->rate_outage += (double)now->outage_computed / now->outage_s;
 	}
-	if (!known || !whole) {
+	if (!known || !whole)
 		f->rate_before = (double)NAN;
+	if (!known || !whole || due < DUE_MIN)
 		f->rate_outage = (double)NAN;
-	}
 }
 
 static void outages_take(const struct train *train, struct train_figures *f)

@@ -665,7 +665,7 @@ struct train_figures {
 	double staleness;
 	double k_mean; /* gradients a step; NAN: there was none */
 	double rate_before; /* gradients a second until the first outage; NAN: there was none */
-	double rate_outage; /* while a server was missing */
+	double rate_outage; /* while a server was missing; NAN: too few were due to say */
 	unsigned kills;
 	unsigned recoveries;
 	bool anew; /* the optimizer's moments were lost */

@@ -195,8 +195,19 @@ static void outage_show(const struct train *train, const struct train_outage *ou
 	printf("%s\n", outage->fenced ? "; the old one fenced itself off" : "");
 }
 
+/* A rate, or "-" */
+static const char *rate_text(double rate, char *buf, size_t buf_bytes)
+{
+	if (!isfinite(rate))
+		return "-";
+	snprintf(buf, buf_bytes, "%.1f", rate);
+	return buf;
+}
+
 static void outages_show(const struct train *train, const struct train_figures *f)
 {
+	char rate[32];
+
 	if (train->outage_count == 0)
 		return;
 	for (unsigned i = 0; i < train->outage_count; i++)
@@ -205,9 +216,9 @@ static void outages_show(const struct train *train, const struct train_figures *
 	       " replayed, %" PRIu64 " pushed again\n",
 	       "outages", f->kills, f->recoveries, f->count.lost, f->count.queued_total,
 	       f->replayed, f->count.resent);
-	if (isfinite(f->rate_outage))
-		printf("%-17s %.1f gradients/s while a server was missing, %.1f before\n", "",
-		       f->rate_outage, f->rate_before);
+	if (isfinite(f->rate_before))
+		printf("%-17s %s gradients/s while a server was missing, %.1f before\n", "",
+		       rate_text(f->rate_outage, rate, sizeof(rate)), f->rate_before);
 	if (f->anew)
 		printf("%-17s moments started anew: give --mirror-state to keep them\n",
 		       "optimizer");

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* figures_test.c -- what the report says of a job's outages, from what workers and servers have said */
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "train/parts.h"
+
+enum {
+	WORKERS = 2,
+	SECOND = 1000000000
+};
+
+static int job_make(void **state)
+{
+	struct train *train = calloc(1, sizeof(*train));
+
+	assert_non_null(train);
+	train->set.workers = WORKERS;
+	train->set.servers = 2;
+	train->set.durable.durability = OL_DURABILITY_NONE;
+	train->go_ns = 5 * (uint64_t)SECOND;
+	*state = train;
+	return 0;
+}
+
+static int job_drop(void **state)
+{
+	free(*state);
+	return 0;
+}
+
+/* Each worker has computed 100 a second, then was without a server for so long, and computed half as many */
+static struct train_figures figures_of_outage(struct train *train, double outage_s)
+{
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		train->workers[i].now.before_s = 2.0;
+		train->workers[i].now.before_computed = 200;
+		train->workers[i].now.outage_s = outage_s;
+		train->workers[i].now.outage_computed = (uint64_t)(50.0 * outage_s);
+	}
+	return train_figures(train);
+}
+
+static void an_outage_in_which_few_gradients_were_due_has_no_rate(void **state)
+{
+	struct train *train = *state;
+	struct train_figures f = figures_of_outage(train, 0.04); /* 8 were due */
+
+	assert_true(isnan(f.rate_outage));
+	assert_true(fabs(f.rate_before - 200.0) < 1e-9);
+	f = figures_of_outage(train, 0.06); /* 12 */
+	assert_true(isfinite(f.rate_outage));
+	f = figures_of_outage(train, 2.0);
+	assert_true(fabs(f.rate_outage - 100.0) < 1e-9);
+	train->workers[0].past.computed = 1; /* one was away, too */
+	f = figures_of_outage(train, 2.0);
+	assert_true(isnan(f.rate_outage) && isnan(f.rate_before));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			an_outage_in_which_few_gradients_were_due_has_no_rate, job_make, job_drop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

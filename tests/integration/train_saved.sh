@@ -62,6 +62,9 @@ done
 train --consistency sync --workers 2 --servers 2 --durability checkpoint --checkpoint "every=20steps,dir=$tmp/one" --steps 200 --pace 100 \
 	--kill "server0@70steps:down=500ms,worker0@70steps,worker1@70steps"
 truth "accounts agree" 'r["accounting"]["agree"]'
+# two workers at 100 a second, and a little more where one catches up
+truth "what is lost is so much work, though workers were killed" 'r["workers_rate_before"] is None and
+	r["outages"][0]["expected_lost"] / 300 <= r["outages"][0]["expected_s"]'
 
 # A folder that nobody named goes with the job
 TMPDIR=$tmp/own

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "cmd/counters.h"
 #include "train/parts.h"
 
@@ -228,6 +229,7 @@ void train_stat_read(struct train *train)
 {
 	uint64_t version = UINT64_MAX;
 
+	train->stat.read_ns = ol_clock_ns();
 	if (train->chain != NULL) {
 		tails_read(train);
 		return;

@@ -64,8 +64,7 @@ static double seconds(const struct train *train, uint64_t at_ns)
 	return ((double)at_ns - (double)train->go_ns) / 1e9;
 }
 
-/* rate: gradients a second before the first outage, or NAN */
-static json_t *outage_json(const struct train *train, const struct train_outage *o, double rate)
+static json_t *outage_json(const struct train *train, const struct train_outage *o)
 {
 	bool restored = o->from[0] != '\0';
 
@@ -85,17 +84,17 @@ static json_t *outage_json(const struct train *train, const struct train_outage 
 		train_number(o->server, o->accuracy_after), "restored_from",
 		restored ? o->from : NULL, "lost", count(o->lost), "expected_lost",
 		o->expects ? count(o->expected) : json_null(), "expected_s",
-		train_number(true, train_expected_s(o, rate)), "recovered",
+		train_number(true, train_expected_s(train, o)), "recovered",
 		(int)(o->state == TRAIN_OUTAGE_OVER), "survived",
 		(int)(o->state == TRAIN_OUTAGE_SURVIVED), "fenced", (int)o->fenced);
 }
 
-static json_t *outages_json(const struct train *train, double rate)
+static json_t *outages_json(const struct train *train)
 {
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < train->outage_count; i++)
-		json_array_append_new(list, outage_json(train, &train->outages[i], rate));
+		json_array_append_new(list, outage_json(train, &train->outages[i]));
 	return list;
 }
 
@@ -198,7 +197,7 @@ static json_t *failures_json(const struct train *train, const struct train_figur
 			 count(f->kills), "kills_not_fired", not_fired_json(train), "recoveries",
 			 count(f->recoveries), "restarts", count(train->restarts), "detect_ms",
 			 delays_json(train, true), "recover_ms", delays_json(train, false),
-			 "outages", outages_json(train, f->rate_before), "workers_rate_before",
+			 "outages", outages_json(train), "workers_rate_before",
 			 train_number(true, f->rate_before), "workers_rate_outage",
 			 train_number(true, f->rate_outage), "checkpoints", checkpoints_json(train),
 			 "accounting", accounting_json(train), "moments_anew", (int)f->anew);

@@ -68,11 +68,31 @@ static struct train_worker *worker_target(struct train *train, const struct ol_k
 		       : NULL;
 }
 
+/* The first server is lost: until now gradients took effect at this rate, by the counters that were read last */
+static void applied_rate_note(struct train *train)
+{
+	const struct train_stat *stat = &train->stat;
+	uint64_t before = 0;
+
+	for (unsigned i = 0; i < train->outage_count; i++) {
+		if (train->outages[i].server)
+			return;
+	}
+	for (uint32_t i = 0; i < train->set.workers; i++)
+		before += train->contained_first[i];
+	if (stat->read_ns > train->go_ns && stat->applied > before)
+		train->applied_rate = (double)(stat->applied - before) * 1e9 /
+				      (double)(stat->read_ns - train->go_ns);
+}
+
 static struct train_outage *outage_open(struct train *train, const struct ol_kill *kill,
 					bool server, uint32_t index)
 {
-	struct train_outage *outage = &train->outages[train->outage_count++];
+	struct train_outage *outage;
 
+	if (server)
+		applied_rate_note(train);
+	outage = &train->outages[train->outage_count++];
 	*outage = (struct train_outage){
 		.server = server,
 		.index = index,

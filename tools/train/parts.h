@@ -219,6 +219,7 @@ struct train_stat {
 	uint64_t staleness_sum;
 	uint32_t wait_for; /* gradients that the next step waits for; 0: not known */
 	float loss;
+	uint64_t read_ns; /* when this was read */
 };
 
 /* An evaluation, pending or in progress, of weights of the observer */
@@ -339,6 +340,7 @@ struct train {
 	struct train_worker workers[TRAIN_WORKERS_MAX];
 	struct train_outage outages[TRAIN_OUTAGES_MAX];
 	unsigned outage_count;
+	double applied_rate; /* gradients a second until the first server was lost; 0: not known */
 	struct ol_worker *observer;
 	struct ol_op pull;
 
@@ -461,12 +463,14 @@ void train_source_take(struct train_outage *outage, const json_t *message);
  * gradients in a step is chosen as the job runs */
 void train_cost_expect(const struct train *train, struct train_outage *outage,
 		       const json_t *message);
-/* train_expected_s -- of work, at so many gradients a second, above 0; NAN: not known */
-static inline double train_expected_s(const struct train_outage *outage, double rate)
+/* train_expected_s -- the same in seconds, at the rate of applied gradients before the first loss; NAN: not known */
+static inline double train_expected_s(const struct train *train, const struct train_outage *outage)
 {
 	if (outage->expects && outage->expected == 0)
 		return 0.0;
-	return outage->expects && rate > 0.0 ? (double)outage->expected / rate : (double)NAN;
+	return outage->expects && train->applied_rate > 0.0
+		       ? (double)outage->expected / train->applied_rate
+		       : (double)NAN;
 }
 
 /* train_accounts_check -- true if both ends agree; prints differences */

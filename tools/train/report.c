@@ -167,7 +167,7 @@ static void outage_show(const struct train *train, const struct train_outage *ou
 			const struct train_figures *f)
 {
 	uint64_t back_ns = outage->server ? outage->first_applied_ns : outage->ready_ns;
-	const double expected_s = train_expected_s(outage, f->rate_before);
+	const double expected_s = train_expected_s(train, outage);
 	char found[32], back[32];
 
 	printf("%-17s at %.2f s, version %" PRIu64 ": %s; noticed after %s, back after %s",

@@ -50,6 +50,7 @@ static uint64_t *count_at(struct train_count *count, size_t i)
 
 void train_count_take(struct train_worker *worker, const json_t *message)
 {
+	const json_t *lost = json_object_get(message, "lost_by_shard");
 	const char *waits;
 
 	if (json_object_get(message, "computed") == NULL)
@@ -61,12 +62,16 @@ void train_count_take(struct train_worker *worker, const json_t *message)
 		*count_at(&worker->now, i) = count(message, counts[i].name);
 	worker->now.before_s = json_number_value(json_object_get(message, "before_s"));
 	worker->now.outage_s = json_number_value(json_object_get(message, "outage_s"));
+	for (uint32_t i = 0; i < TRAIN_SERVERS_MAX; i++)
+		worker->now.shard_lost[i] = (uint64_t)json_integer_value(json_array_get(lost, i));
 }
 
 static void count_add(struct train_count *sum, struct train_count one)
 {
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
 		*count_at(sum, i) += *count_at(&one, i);
+	for (uint32_t i = 0; i < TRAIN_SERVERS_MAX; i++)
+		sum->shard_lost[i] += one.shard_lost[i];
 }
 
 void train_count_close(struct train_worker *worker)

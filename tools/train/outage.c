@@ -104,7 +104,7 @@ static struct train_outage *outage_open(struct train *train, const struct ol_kil
 			train->evals.accuracy >= 0.0 ? train->evals.accuracy : (double)NAN,
 		.loss_after = (double)NAN,
 		.accuracy_after = (double)NAN,
-		.lost_at = train_counts(train).lost,
+		.lost_at = server ? train_counts(train).shard_lost[index] : 0,
 	};
 	snprintf(outage->target, sizeof(outage->target), "%s%u", server ? "server" : "worker",
 		 index);
@@ -596,11 +596,17 @@ void train_old_ended(struct train *train, struct train_server *server)
 
 void train_outages_close(struct train *train)
 {
-	uint64_t lost = train_counts(train).lost;
+	struct train_count counts = train_counts(train);
 
+	/* from the last one back; what has come back with an earlier history is lost no more */
 	for (unsigned i = train->outage_count; i-- > 0;) {
-		train->outages[i].lost = lost - train->outages[i].lost_at;
-		lost = train->outages[i].lost_at;
+		struct train_outage *outage = &train->outages[i];
+		uint64_t *lost = outage->server ? &counts.shard_lost[outage->index] : NULL;
+
+		if (lost == NULL || *lost <= outage->lost_at)
+			continue;
+		outage->lost = *lost - outage->lost_at;
+		*lost = outage->lost_at;
 	}
 	for (uint32_t i = 0; i < train->kills.count; i++) {
 		if (!train->fired[i])

@@ -111,7 +111,7 @@ struct train_outage {
 	double accuracy_before;
 	double loss_after;
 	double accuracy_after;
-	uint64_t lost_at; /* gradients that the job had lost when it began … */
+	uint64_t lost_at; /* of a server: gradients that its shard had lost when it began … */
 	uint64_t lost; /* … and that it lost in it */
 };
 
@@ -184,6 +184,7 @@ struct train_count {
 	uint64_t outage_computed;
 	double before_s;
 	double outage_s;
+	uint64_t shard_lost[TRAIN_SERVERS_MAX]; /* a gradient may be lost in several shards */
 };
 
 enum train_worker_state {

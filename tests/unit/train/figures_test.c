@@ -65,11 +65,66 @@ static void an_outage_in_which_few_gradients_were_due_has_no_rate(void **state)
 	assert_true(isnan(f.rate_outage) && isnan(f.rate_before));
 }
 
+static struct train_outage *outage_add(struct train *train, bool server, uint32_t index,
+				       uint64_t lost_at)
+{
+	struct train_outage *outage = &train->outages[train->outage_count++];
+
+	*outage = (struct train_outage){ .server = server, .index = index, .lost_at = lost_at };
+	return outage;
+}
+
+/* A worker says what each shard has lost of its gradients */
+static void lost_say(struct train_worker *worker, int first, int second)
+{
+	json_t *message =
+		json_pack("{s:i, s:[i, i]}", "computed", 100, "lost_by_shard", first, second);
+
+	assert_non_null(message);
+	train_count_take(worker, message);
+	json_decref(message);
+}
+
+static void what_a_shard_lost_is_of_its_own_outage(void **state)
+{
+	struct train *train = *state;
+	const struct train_outage *first = outage_add(train, true, 0, 0);
+	const struct train_outage *second = outage_add(train, true, 1, 0); /* while it is away */
+	const struct train_outage *worker = outage_add(train, false, 1, 0);
+	const struct train_outage *third = outage_add(train, true, 0, 9);
+
+	lost_say(&train->workers[0], 10, 20);
+	train_count_close(&train->workers[0]); /* it was killed: what it has said stays */
+	lost_say(&train->workers[0], 2, 0);
+	lost_say(&train->workers[1], 4, 5);
+	train_outages_close(train);
+	assert_int_equal(first->lost, 9);
+	assert_int_equal(second->lost, 25);
+	assert_int_equal(worker->lost, 0);
+	assert_int_equal(third->lost, 7);
+}
+
+static void what_came_back_with_its_history_is_not_lost(void **state)
+{
+	struct train *train = *state;
+	const struct train_outage *first = outage_add(train, true, 0, 0);
+	const struct train_outage *second = outage_add(train, true, 0, 9);
+
+	lost_say(&train->workers[0], 4, 0);
+	train_outages_close(train);
+	assert_int_equal(first->lost, 4);
+	assert_int_equal(second->lost, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			an_outage_in_which_few_gradients_were_due_has_no_rate, job_make, job_drop),
+		cmocka_unit_test_setup_teardown(what_a_shard_lost_is_of_its_own_outage, job_make,
+						job_drop),
+		cmocka_unit_test_setup_teardown(what_came_back_with_its_history_is_not_lost,
+						job_make, job_drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,6 +115,17 @@ uint64_t train_contained(const struct train *train, uint32_t worker)
 	return least > train->contained_first[worker] ? least - train->contained_first[worker] : 0;
 }
 
+uint64_t train_computed(const struct train *train, uint32_t worker)
+{
+	struct train_count count = train->workers[worker].past;
+	uint64_t known;
+
+	count_add(&count, train->workers[worker].now);
+	known = (train->last.known ? train_contained(train, worker) : count.applied) +
+		count.dropped_nonfinite + count.dropped_late + count.queue_dropped + count.lost;
+	return count.computed > known ? count.computed : known;
+}
+
 static bool link_agrees(struct train *train, uint32_t i, uint32_t s, const json_t *link)
 {
 	uint64_t there = count(link, "base") + count(link, "applied");

@@ -101,15 +101,35 @@ static void outages_take(const struct train *train, struct train_figures *f)
  * its gradients they have. The servers' counters are exact if no server was lost; otherwise the
  * workers' are.
  */
-static void counts_take(const struct train *train, struct train_figures *f)
+static void fates_take(const struct train *train, struct train_figures *f, bool servers_lost)
 {
 	const struct train_stat *stat = &train->stat;
 	struct train_count *count = &f->count;
+
+	*count = train_counts(train);
+	f->applied = servers_lost ? count->applied : stat->applied;
+	if (train->last.known)
+		f->applied = 0;
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		f->applied += train->last.known ? train_contained(train, i) : 0;
+		f->computed += train_computed(train, i);
+	}
+	if (!servers_lost) {
+		count->dropped_nonfinite = stat->dropped_nonfinite;
+		count->dropped_late = stat->dropped_late;
+	}
+	f->dropped = count->dropped_nonfinite + count->dropped_late + count->queue_dropped;
+	if (f->computed < f->applied + f->dropped + count->lost)
+		f->computed = f->applied + f->dropped + count->lost;
+	f->given_up = f->computed - f->applied - f->dropped - count->lost;
+}
+
+static void counts_take(const struct train *train, struct train_figures *f)
+{
 	/* no single server of a chain knows all that the chain applied and dropped */
 	bool servers_lost = train->chain != NULL, workers_lost = train->died > 0;
 	bool went_back = false;
 
-	*count = train_counts(train);
 	for (unsigned i = 0; i < train->outage_count; i++) {
 		servers_lost = servers_lost || train->outages[i].server;
 		workers_lost = workers_lost || !train->outages[i].server;
@@ -117,26 +137,12 @@ static void counts_take(const struct train *train, struct train_figures *f)
 			    (train->outages[i].from[0] != '\0' &&
 			     train->outages[i].restored_version < train->outages[i].version);
 	}
-	f->applied = servers_lost ? count->applied : stat->applied;
-	if (train->last.known)
-		f->applied = 0;
-	for (uint32_t i = 0; train->last.known && i < train->set.workers; i++)
-		f->applied += train_contained(train, i);
-	if (!servers_lost) {
-		count->dropped_nonfinite = stat->dropped_nonfinite;
-		count->dropped_late = stat->dropped_late;
-	}
-	f->dropped = count->dropped_nonfinite + count->dropped_late + count->queue_dropped;
-	f->computed = count->computed;
-	if (f->computed < f->applied + f->dropped)
-		f->computed = f->applied + f->dropped;
-	if (f->computed > f->applied + f->dropped + count->lost)
-		f->unresolved = f->computed - f->applied - f->dropped - count->lost;
+	fates_take(train, f, servers_lost);
 	/* a server came back without them, and the workers that knew them have died: they are lost
 	 */
 	if (servers_lost && workers_lost && train->signal == 0 && train->exit_code == 0) {
-		count->lost += f->unresolved;
-		f->unresolved = 0;
+		f->count.lost += f->given_up;
+		f->given_up = 0;
 	}
 	f->more_lost = went_back && workers_lost;
 }

@@ -24,8 +24,7 @@ static json_t *workers_json(const struct train *train)
 
 		json_object_del(one, "event");
 		json_object_set_new(one, "id", json_integer(i));
-		json_object_set_new(one, "computed",
-				    count(worker->past.computed + worker->now.computed));
+		json_object_set_new(one, "computed", count(train_computed(train, i)));
 		json_object_set_new(one, "died", json_boolean(worker->state == TRAIN_WORKER_DIED));
 		json_array_append_new(list, one);
 	}
@@ -174,21 +173,21 @@ static json_t *gradients_json(const struct train *train, const struct train_figu
 	const struct train_count *c = &f->count;
 	struct ol_server_stat sum = train_totals(train);
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-			 "s:o, s:o, s:o, s:o, s:b}",
-			 "gradients_carried", count(train->stat.carried), "k_mean",
-			 train_number(true, f->k_mean), "k_now", count(train->stat.wait_for),
-			 "gradients_interrupted", count(c->interrupted), "gradients_computed",
-			 count(f->computed), "gradients_pushed", count(c->pushed),
-			 "gradients_applied", count(f->applied), "gradients_dropped",
-			 count(f->dropped), "gradients_nonfinite", count(c->dropped_nonfinite),
-			 "gradients_late", count(c->dropped_late), "gradients_queue_dropped",
-			 count(c->queue_dropped), "gradients_lost", count(c->lost),
-			 "gradients_queued", count(c->queued_total), "gradients_replayed",
-			 count(f->replayed), "gradients_resent", count(c->resent),
-			 "queue_bytes_max", count(c->queue_bytes_max), "early_bytes",
-			 count(sum.early_bytes), "early_void_bytes", count(sum.early_void_bytes),
-			 "gradients_lost_or_more", f->more_lost);
+	return json_pack(
+		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+		"s:o, s:o, s:o, s:o, s:o, s:b}",
+		"gradients_carried", count(train->stat.carried), "k_mean",
+		train_number(true, f->k_mean), "k_now", count(train->stat.wait_for),
+		"gradients_interrupted", count(c->interrupted), "gradients_computed",
+		count(f->computed), "gradients_pushed", count(c->pushed), "gradients_applied",
+		count(f->applied), "gradients_dropped", count(f->dropped), "gradients_nonfinite",
+		count(c->dropped_nonfinite), "gradients_late", count(c->dropped_late),
+		"gradients_queue_dropped", count(c->queue_dropped), "gradients_lost",
+		count(c->lost), "gradients_queued", count(c->queued_total), "gradients_replayed",
+		count(f->replayed), "gradients_resent", count(c->resent), "queue_bytes_max",
+		count(c->queue_bytes_max), "early_bytes", count(sum.early_bytes),
+		"early_void_bytes", count(sum.early_void_bytes), "gradients_given_up",
+		count(f->given_up), "gradients_lost_or_more", f->more_lost);
 }
 
 static json_t *failures_json(const struct train *train, const struct train_figures *f)

@@ -452,6 +452,12 @@ void train_count_close(struct train_worker *worker);
 /* train_counts -- of all workers, former processes included */
 struct train_count train_counts(const struct train *train);
 
+/*
+ * train_computed -- gradients that a worker has computed: by its reports, and at least as many as were applied, dropped
+ * or lost. A process that is killed has reported some of its last ones to nobody.
+ */
+uint64_t train_computed(const struct train *train, uint32_t worker);
+
 /* train_contained_take -- count every worker's gradients in the weights that the observer pulled */
 void train_contained_take(struct train *train);
 
@@ -657,10 +663,10 @@ void train_outages_close(struct train *train);
 
 /* Counts of the whole job, from workers, servers and weights */
 struct train_figures {
-	uint64_t computed;
+	uint64_t computed; /* = applied + dropped + count.lost + given_up */
 	uint64_t applied;
 	uint64_t dropped; /* not finite, late, or dropped from a queue */
-	uint64_t unresolved; /* computed, and never answered */
+	uint64_t given_up; /* computed, and never answered */
 	bool more_lost; /* there may be: workers died that knew what a server came back without */
 	uint64_t version;
 	uint64_t replayed;

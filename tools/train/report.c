@@ -146,8 +146,7 @@ static void worker_show(const struct train *train, uint32_t i)
 		printf("worker %-10u %.1f gradients/s, %" PRIu64
 		       " gradients, %.1f %% of the time computing them%s\n",
 		       i, json_number_value(json_object_get(worker->done, "gradients_per_s")),
-		       worker->past.computed + worker->now.computed,
-		       wall > 0.0 ? 100.0 * grad / wall : 0.0,
+		       train_computed(train, i), wall > 0.0 ? 100.0 * grad / wall : 0.0,
 		       worker->state == TRAIN_WORKER_DIED ? "; died" : "");
 }
 
@@ -235,8 +234,8 @@ static void gradients_show(const struct train_figures *f)
 	printf(")");
 	if (f->count.lost > 0 || f->more_lost)
 		printf(", %" PRIu64 " lost%s", f->count.lost, f->more_lost ? " or more" : "");
-	if (f->unresolved > 0)
-		printf(", %" PRIu64 " given up", f->unresolved);
+	if (f->given_up > 0)
+		printf(", %" PRIu64 " given up", f->given_up);
 	if (2 * f->count.dropped_nonfinite > f->computed)
 		printf("\n%-17s %s", "warning",
 		       "most gradients were not finite: see --lr, --nonfinite");

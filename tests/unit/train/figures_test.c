@@ -116,11 +116,87 @@ static void what_came_back_with_its_history_is_not_lost(void **state)
 	assert_int_equal(second->lost, 0);
 }
 
+/* The final weights have so many gradients of each worker */
+static void contained_set(struct train *train, uint64_t first, uint64_t second)
+{
+	train->last.known = true;
+	for (uint32_t s = 0; s < train->set.servers; s++) {
+		train->last.contained[s][0] = first;
+		train->last.contained[s][1] = second;
+	}
+}
+
+/* Each gradient that was computed has one fate */
+static struct train_figures figures_whole(const struct train *train)
+{
+	struct train_figures f = train_figures(train);
+
+	assert_int_equal(f.computed, f.applied + f.dropped + f.count.lost + f.given_up);
+	return f;
+}
+
+static void a_killed_worker_has_computed_what_the_weights_have_of_it(void **state)
+{
+	struct train *train = *state;
+	struct train_figures f;
+
+	outage_add(train, false, 0, 0);
+	train->workers[0].past = (struct train_count){ .computed = 50, .applied = 49 };
+	train->workers[1].now = (struct train_count){ .computed = 100, .applied = 97 };
+	contained_set(train, 53, 97);
+	f = figures_whole(train);
+	assert_int_equal(f.computed, 153); /* and what the other one gave up makes up for nothing */
+	assert_int_equal(f.applied, 150);
+	assert_int_equal(f.given_up, 3);
+	assert_int_equal(train_computed(train, 0), 53);
+	assert_int_equal(train_computed(train, 1), 100);
+}
+
+static void what_was_lost_was_computed(void **state)
+{
+	struct train *train = *state;
+	struct train_figures f;
+
+	outage_add(train, false, 0, 0);
+	outage_add(train, true, 0, 0);
+	train->workers[0].past = (struct train_count){ .computed = 20, .applied = 5, .lost = 14 };
+	train->workers[1].now =
+		(struct train_count){ .computed = 40, .applied = 30, .dropped_late = 2, .lost = 8 };
+	contained_set(train, 9, 30);
+	f = figures_whole(train);
+	assert_int_equal(f.computed, 23 + 40);
+	assert_int_equal(f.count.lost, 22);
+	assert_int_equal(f.dropped, 2);
+	assert_int_equal(f.given_up, 0);
+}
+
+static void what_only_dead_workers_knew_is_lost_with_the_server(void **state)
+{
+	struct train *train = *state;
+	struct train_figures f;
+
+	train->workers[0].past = (struct train_count){ .computed = 20, .applied = 20 };
+	contained_set(train, 15, 0);
+	outage_add(train, false, 0, 0);
+	f = figures_whole(train);
+	assert_int_equal(f.given_up, 5);
+	outage_add(train, true, 0, 0);
+	f = figures_whole(train);
+	assert_int_equal(f.count.lost, 5);
+	assert_int_equal(f.given_up, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			an_outage_in_which_few_gradients_were_due_has_no_rate, job_make, job_drop),
+		cmocka_unit_test_setup_teardown(
+			a_killed_worker_has_computed_what_the_weights_have_of_it, job_make,
+			job_drop),
+		cmocka_unit_test_setup_teardown(what_was_lost_was_computed, job_make, job_drop),
+		cmocka_unit_test_setup_teardown(what_only_dead_workers_knew_is_lost_with_the_server,
+						job_make, job_drop),
 		cmocka_unit_test_setup_teardown(what_a_shard_lost_is_of_its_own_outage, job_make,
 						job_drop),
 		cmocka_unit_test_setup_teardown(what_came_back_with_its_history_is_not_lost,

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "cmd/counters.h"
@@ -295,6 +296,15 @@ void train_source_take(struct train_outage *outage, const json_t *message)
 
 	snprintf(outage->from, sizeof(outage->from), "%s", from != NULL ? from : "");
 	outage->restored_version = count(message, "version");
+}
+
+const char *train_from_str(const struct train_outage *outage)
+{
+	if (strcmp(outage->from, "mirror") == 0)
+		return "of a worker's mirror";
+	if (strcmp(outage->from, "checkpoint") == 0)
+		return "of a checkpoint";
+	return strcmp(outage->from, "none") == 0 ? "first weights" : "";
 }
 
 /* A worker was lost in an outage, too: gradients that no other process keeps are not pushed again */

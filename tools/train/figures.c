@@ -178,12 +178,3 @@ const char *train_ended_str(const struct train *train)
 		return "failed";
 	return train->died > 0 ? "workers died" : "done";
 }
-
-const char *train_from_str(const struct train_outage *outage)
-{
-	if (strcmp(outage->from, "mirror") == 0)
-		return "of a worker's mirror";
-	if (strcmp(outage->from, "checkpoint") == 0)
-		return "of a checkpoint";
-	return strcmp(outage->from, "none") == 0 ? "first weights" : "";
-}

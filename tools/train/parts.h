@@ -99,9 +99,13 @@ struct train_outage {
 	uint64_t first_applied_ns;
 	uint64_t replica; /* in a chain: id of the lost one, */
 	uint32_t epoch; /* and epoch of its last view; */
+	uint32_t founded; /* in which the history of that view began; 0: not known; */
 	uint32_t next_epoch; /* epoch of the first view without it, */
 	uint64_t base_version; /* the tail's committed version when it adopted that view; */
 	bool based; /* base_version is known; */
+	uint64_t committed; /* a version committed in it, at first_applied_ns; */
+	bool anew; /* all replicas were lost: the chain began anew, with what `from` says; */
+	bool told; /* a line says how it went on; */
 	uint64_t whole_ns; /* when the chain had its full length again; 0: not yet */
 	char from[16]; /* where these weights came from; "": not known */
 	uint64_t restored_version;
@@ -308,6 +312,8 @@ struct train_chain {
 	struct ol_folder own; /* of views; none: --coordinator was given */
 	struct ol_chains *views;
 	struct ol_chain_info last[TRAIN_SERVERS_MAX]; /* at the end of training */
+	uint32_t gone
+		[TRAIN_SERVERS_MAX]; /* a line says that all replicas of this history are lost */
 	char addr[TRAIN_ADDR_MAX];
 	char job[48];
 };
@@ -464,8 +470,9 @@ void train_contained_take(struct train *train);
 /* train_contained -- gradients of a worker in the final weights, in the shard with the fewest */
 uint64_t train_contained(const struct train *train, uint32_t worker);
 
-/* train_source_take -- read what a server that was lost begins with */
+/* train_source_take -- read what a server that was lost begins with; train_from_str -- that in words */
 void train_source_take(struct train_outage *outage, const json_t *message);
+const char *train_from_str(const struct train_outage *outage);
 /* train_cost_expect -- how many gradients these weights are expected to cost; a lower bound where the number of
  * gradients in a step is chosen as the job runs */
 void train_cost_expect(const struct train *train, struct train_outage *outage,
@@ -687,8 +694,6 @@ struct train_figures train_figures(const struct train *train);
 double train_staleness(const struct train_stat *stat);
 double train_k_mean(const struct train *train);
 
-/* train_from_str -- the source of a server's weights, in words */
-const char *train_from_str(const struct train_outage *outage);
 const char *train_ended_str(const struct train *train);
 
 /* json.c -- NULL: no memory */

@@ -176,6 +176,8 @@ static void outage_show(const struct train *train, const struct train_outage *ou
 	       outage->state == TRAIN_OUTAGE_SURVIVED
 		       ? "-"
 		       : span(outage->killed_ns, back_ns, back, sizeof(back)));
+	if (outage->anew)
+		printf(", all replicas lost");
 	if (outage->from[0] != '\0')
 		printf(", version %" PRIu64 " %s", outage->restored_version,
 		       train_from_str(outage));

@@ -62,6 +62,7 @@ struct train_set {
 	uint32_t restarts;
 	uint32_t timeline_ms;
 	bool resume;
+	bool check;
 	int recovery; /* enum train_recovery */
 	int transport; /* enum ol_transport_choice, never auto */
 	struct ol_set_model model;
@@ -325,6 +326,7 @@ struct train {
 	bool fired[OL_KILLS_MAX];
 	struct ol_ckpt_set ckpt;
 	bool folder_own; /* this process made the checkpoint folder, and removes it */
+	bool folder_new; /* that of --checkpoint was not there before */
 	int folder_fd; /* of that folder, locked; -1: none */
 	struct ol_job *job;
 	char key[OL_JOB_KEY_MAX];

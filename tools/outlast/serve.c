@@ -418,9 +418,9 @@ static void restored_say(struct serve *serve, const struct ol_server_stat *stat)
 		ol_logs_say(OL_LOG_INFO,
 			    "server of shard %u goes on from version %" PRIu64 " of a %s",
 			    serve->set.shard, stat->restored_version, sources[from]);
-	what = json_pack("{s:s, s:I, s:I}", "from", sources[from], "version",
-			 (json_int_t)stat->restored_version, "ready_ns",
-			 (json_int_t)stat->ready_ns);
+	what = json_pack("{s:s, s:I, s:I, s:I}", "from", sources[from], "version",
+			 (json_int_t)stat->restored_version, "applied", (json_int_t)stat->applied,
+			 "ready_ns", (json_int_t)stat->ready_ns);
 	if (serve->set.durable.restore == OL_RESTORE_MIRROR ||
 	    serve->set.durable.restore == OL_RESTORE_FRESHEST)
 		json_object_set_new(what, "lacks", json_integer((json_int_t)stat->restored_lost));

@@ -168,8 +168,24 @@ bool train_accounts_check(struct train *train)
 	return agree;
 }
 
+/* Of the gradients in train_total(): not applied by these processes. What the present one began with counts once its
+ * counters were read */
+static uint64_t began(const struct train_server *server)
+{
+	const bool read = server->stat.applied >= server->began;
+
+	return server->past_began + (read ? server->began : 0);
+}
+
+void train_began_take(struct train_server *server, const json_t *message)
+{
+	server->began = count(message, "applied");
+}
+
 void train_past_add(struct train_server *server)
 {
+	server->past_began = began(server);
+	server->began = 0;
 	ol_counters_add(&server->past, &server->stat);
 	server->resyncs += server->stat.resync_ns != 0;
 	server->stat = (struct ol_server_stat){ 0 };
@@ -211,9 +227,10 @@ struct ol_server_stat train_totals(const struct train *train)
 
 /* The counts of shard 0: of all its servers so far, and of the present one */
 static void stat_take(struct train_stat *stat, struct ol_server_stat total,
-		      const struct ol_server_stat *now)
+		      const struct ol_server_stat *now, uint64_t began_with)
 {
 	stat->applied = total.applied;
+	stat->counted = total.applied > began_with ? total.applied - began_with : 0;
 	stat->dropped_nonfinite = total.dropped_nonfinite;
 	stat->dropped_late = total.dropped_late;
 	stat->carried = total.carried;
@@ -227,7 +244,7 @@ static void stat_take(struct train_stat *stat, struct ol_server_stat total,
 static void tails_read(struct train *train)
 {
 	struct train_stat *stat = &train->stat;
-	uint64_t version = UINT64_MAX;
+	uint64_t version = UINT64_MAX, began_with = 0;
 
 	for (uint32_t i = 0; i < train->set.servers; i++) {
 		struct ol_server_stat *tail = &train->tails[i], one;
@@ -238,7 +255,11 @@ static void tails_read(struct train *train)
 		if (tail->version < version)
 			version = tail->version;
 	}
-	stat_take(stat, train->tails[0], &train->tails[0]);
+	for (uint32_t i = 0; i < train_holders(train); i++) {
+		if (train->servers[i].replica == train->tails[0].replica)
+			began_with = train->servers[i].began;
+	}
+	stat_take(stat, train->tails[0], &train->tails[0], began_with);
 	stat->version = version;
 }
 
@@ -262,7 +283,8 @@ void train_stat_read(struct train *train)
 		if (server->stat.epoch != 0 && server->stat.version < version)
 			version = server->stat.version;
 	}
-	stat_take(&train->stat, train_total(&train->servers[0]), &train->servers[0].stat);
+	stat_take(&train->stat, train_total(&train->servers[0]), &train->servers[0].stat,
+		  began(&train->servers[0]));
 	if (version != UINT64_MAX)
 		train->stat.version = version;
 }

@@ -11,7 +11,7 @@
 
 double train_staleness(const struct train_stat *stat)
 {
-	return stat->applied == 0 ? 0.0 : (double)stat->staleness_sum / (double)stat->applied;
+	return stat->counted == 0 ? 0.0 : (double)stat->staleness_sum / (double)stat->counted;
 }
 
 /* Gradients a step, so far: of this run, in the weights of the first shard */

@@ -549,6 +549,7 @@ void train_server_restored(struct train *train, struct train_server *server, con
 
 	server->state = TRAIN_SERVER_WHOLE;
 	server->restored_ns = (uint64_t)ready_ns;
+	train_began_take(server, message);
 	/* KILLED: the message was sent before it was killed to go back with the others, which is
 	 * still to come */
 	server->life.rolled = server->life.rolled && server->life.state == TRAIN_KILLED;

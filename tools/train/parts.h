@@ -165,6 +165,8 @@ struct train_server {
 	char memory[TRAIN_MEMORY_MAX];
 	struct ol_server_stat stat; /* of the present process */
 	struct ol_server_stat past; /* sums of former processes */
+	uint64_t began; /* gradients in the weights that the present process began with, */
+	uint64_t past_began; /* and the sum of former ones: `applied` has them, too */
 	uint64_t resyncs; /* of all: how often one was brought up to date */
 	struct train_outage *woken; /* of `old` */
 };
@@ -222,7 +224,8 @@ struct train_stat {
 	uint64_t dropped_nonfinite;
 	uint64_t dropped_late;
 	uint64_t carried;
-	uint64_t staleness_sum;
+	uint64_t staleness_sum; /* of the gradients that these processes applied themselves: */
+	uint64_t counted; /* so many */
 	uint32_t wait_for; /* gradients that the next step waits for; 0: not known */
 	float loss;
 	uint64_t read_ns; /* when this was read */
@@ -497,6 +500,9 @@ void train_counters_take(struct train_server *server, const json_t *message);
 
 /* train_past_add -- a server has ended: add its last counters to the past */
 void train_past_add(struct train_server *server);
+
+/* train_began_take -- read how many gradients are in the weights that a server begins with */
+void train_began_take(struct train_server *server, const json_t *message);
 
 /* train_checkpoints_take -- read the report of a server that ends in order on its checkpoints */
 void train_checkpoints_take(struct train_server *server, const json_t *message);

@@ -9,14 +9,28 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include <string.h>
+
 #include <cmocka.h>
 
+#include "support/wrap.h"
 #include "train/parts.h"
 
 enum {
 	WORKERS = 2,
 	SECOND = 1000000000
 };
+
+static struct ol_server_stat board; /* of the server that is asked */
+
+WRAP(int, ol_stat_sized, struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat,
+     size_t bytes)
+{
+	(void)worker;
+	(void)shard;
+	memcpy(ret_stat, &board, bytes);
+	return 0;
+}
 
 static int job_make(void **state)
 {
@@ -186,6 +200,57 @@ static void what_only_dead_workers_knew_is_lost_with_the_server(void **state)
 	assert_int_equal(f.given_up, 0);
 }
 
+static void began_say(struct train_server *server, int applied)
+{
+	json_t *message = json_pack("{s:i}", "applied", applied);
+
+	assert_non_null(message);
+	train_began_take(server, message);
+	json_decref(message);
+}
+
+static void what_a_server_came_back_with_was_no_fresher(void **state)
+{
+	struct train *train = *state;
+	struct train_server *server = &train->servers[0];
+
+	train->set.servers = 1;
+	server->state = TRAIN_SERVER_WHOLE;
+	server->epoch = 1;
+	board = (struct ol_server_stat){ .epoch = 1, .applied = 100, .staleness_sum = 100 };
+	train_stat_read(train);
+	assert_true(fabs(train_staleness(&train->stat) - 1.0) < 1e-9);
+	for (uint32_t epoch = 2; epoch < 5; epoch++) {
+		train_past_add(server);
+		server->epoch = epoch;
+		began_say(server, 100);
+		board = (struct ol_server_stat){ .epoch = epoch,
+						 .applied = 150,
+						 .staleness_sum = 50 };
+		if (epoch == 3)
+			continue; /* it is lost before it was asked */
+		train_stat_read(train);
+		assert_true(fabs(train_staleness(&train->stat) - 1.0) < 1e-9);
+	}
+}
+
+static void nor_was_what_a_chains_next_tail_joined_with(void **state)
+{
+	struct train *train = *state;
+	struct train_chain chain = { 0 };
+
+	train->set.servers = 1;
+	train->set.durable.durability = OL_DURABILITY_CHAIN;
+	train->set.chain.replicas = 2;
+	train->chain = &chain;
+	train->servers[0].replica = 6;
+	train->servers[1].replica = 7;
+	began_say(&train->servers[1], 100);
+	board = (struct ol_server_stat){ .replica = 7, .applied = 150, .staleness_sum = 50 };
+	train_stat_read(train);
+	assert_true(fabs(train_staleness(&train->stat) - 1.0) < 1e-9);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -199,6 +264,10 @@ int main(void)
 						job_make, job_drop),
 		cmocka_unit_test_setup_teardown(what_a_shard_lost_is_of_its_own_outage, job_make,
 						job_drop),
+		cmocka_unit_test_setup_teardown(what_a_server_came_back_with_was_no_fresher,
+						job_make, job_drop),
+		cmocka_unit_test_setup_teardown(nor_was_what_a_chains_next_tail_joined_with,
+						job_make, job_drop),
 		cmocka_unit_test_setup_teardown(what_came_back_with_its_history_is_not_lost,
 						job_make, job_drop),
 	};

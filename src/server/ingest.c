@@ -417,7 +417,8 @@ void ol_ingest_count(struct ol_ingest *ingest, const struct ol_slot_state *state
 	ol_counter_add(&board->applied, state->grads);
 	if (state->queued)
 		ol_counter_add(&board->replayed, state->grads);
-	else if ((ingest->opts->late != OL_LATE_DROP || state->again) &&
+	else if (ingest->opts->consistency == OL_CONSISTENCY_SYNC && /* else it misses no step */
+		 (ingest->opts->late != OL_LATE_DROP || state->again) &&
 		 state->base_version != version)
 		ol_counter_add(&board->carried, state->grads);
 	ol_counter_add(&board->samples, state->samples);

@@ -396,10 +396,11 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 		ol_rule_on_loss(link, own.seq);
 	if (link->went_back && link->stat.lost > lost)
 		ol_log(OL_LOG_WARN,
-		       "server %s (shard %u): it came back with version %llu, older than version "
-		       "%llu that this worker has read: %llu gradients are lost; with --restore "
-		       "mirror it takes the workers' weights",
-		       link->reader->dial.addr, link->index, (unsigned long long)link->version,
+		       "worker %u: server %s (shard %u) is back, at version %llu when this worker "
+		       "reached it, and this worker had read version %llu: %llu gradients of this "
+		       "worker are lost; with --restore mirror a server takes the workers' weights",
+		       worker->opts.worker, link->reader->dial.addr, link->index,
+		       (unsigned long long)link->version,
 		       (unsigned long long)mirror->versions[link->index],
 		       (unsigned long long)(link->stat.lost - lost));
 	link->mirror_gone = link->mirror_gone || link->went_back || own.seq < link->gone_seq;

@@ -72,4 +72,19 @@ kill -INT "$job"
 ended "$job" 130 "$ran"
 truth "nothing lost" 'r["gradients_lost"] == 0 and r["accounting"]["agree"] and r["restarts"] == 1 and
 	r["failovers"][0]["target"] == "head0"'
+
+# all replicas at once, and views at a coordinator: the chain waits, and those that were started again are left to wait
+mkdir -m 700 "$tmp/views"
+background t train "${mlp[@]}" --workers 2 --seconds 1000 --durability chain --replicas 2 --lease-ms 1000 \
+	--coordinator "dir:$tmp/views" --kill head0@20steps,tail0@20steps
+job=$pid
+ran="train, all replicas killed"
+until_true grep -q "nothing has moved for" "$tmp/t.err" || fail "$ran: $(cat "$tmp/t.err")"
+grep -q "^shard 0 has lost all its replicas, and waits: at a --coordinator no chain begins anew by itself" "$tmp/t.err" ||
+	fail "$ran: the wait is not said: $(cat "$tmp/t.err")"
+! grep "is in its chain no more" "$tmp/t.err" || fail "$ran: $(cat "$tmp/t.err")"
+kill -INT "$job"
+until_true grep -q "once more to stop at once" "$tmp/t.err"
+kill -INT "$job"
+ended "$job" 130 "$ran"
 verdict

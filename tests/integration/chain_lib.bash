@@ -11,6 +11,8 @@ failed_over() {
 	truth "failovers" "len(r['failovers']) == $1 and all(f['detect_ms'] is not None and
 		0 <= f['detect_ms'] <= f['recover_ms'] for f in r['failovers'])"
 	truth "nothing lost" 'r["gradients_lost"] == 0'
+	truth "none lost all its replicas" 'not any(f["all_lost"] for f in r["failovers"]) and
+		all(o["restored_from"] is None for o in r["outages"])'
 	truth "a history of its own" 'r["replicas"] == 3 and all(v["founded"] == 1 for v in r["views"])'
 }
 

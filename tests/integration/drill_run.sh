@@ -132,12 +132,14 @@ expect "resume" 0
 
 # what fails is shown as failed, and the others are made; or none after it
 some=(drill "${tiny_runs[@]}" --strategies checkpoint/async,none/async --consistency async --kills 1 --seeds 1)
-outlast "${some[@]}" --seconds 1.5 --out "$tmp/failed" -- --final-relu=perhaps
-expect "runs that fail" 8
-[ "$(grep -c ',failed,".*final-relu.*perhaps' "$tmp/failed/summary.csv")" = 2 ] ||
+outlast "${some[@]}" --seconds 1.5 --out "$tmp/failed" -- --outage-timeout=0.2
+expect "a run that fails" 8
+[ "$(grep -c '^checkpoint.*,failed,".*outage-timeout' "$tmp/failed/summary.csv")" = 1 ] ||
 	fail "a failed run does not say why: $(cat "$tmp/failed/summary.csv")"
-[[ $out == *FAILED*final-relu* ]] || fail "failures are not in the table: $out"
-outlast "${some[@]}" --out "$tmp/failed2" --keep-going=false -- --final-relu=perhaps
+[ "$(grep -c '^none.*,done,' "$tmp/failed/summary.csv")" = 1 ] ||
+	fail "the other was not made: $(cat "$tmp/failed/summary.csv")"
+[[ $out == *FAILED*outage-timeout* ]] || fail "failures are not in the table: $out"
+outlast "${some[@]}" --out "$tmp/failed2" --keep-going=false -- --outage-timeout=0.2
 expect "the first failure" 8
 [ "$(cut -d , -f 7 "$tmp/failed2/summary.csv" | tr '\n' ' ')" = "status failed not made " ] ||
 	fail "it went on: $(cat "$tmp/failed2/summary.csv")"
@@ -157,9 +159,9 @@ bad() { # WHAT PATTERN WORD...
 	local what=$1 pattern=$2
 
 	shift 2
-	outlast drill "${tiny_runs[@]}" "$@" --out "$tmp/never"
+	outlast drill --out "$tmp/refused" "${tiny_runs[@]}" "$@"
 	expect_error "$what" 2 "$pattern"
-	[ -e "$tmp/never/summary.csv" ] && fail "$what: a report all the same"
+	[ -e "$tmp/refused" ] && fail "$what: a folder all the same"
 }
 
 bad "strategy" "outlast drill:*--strategies*chain*checkpoint*" --strategies none,chains
@@ -169,6 +171,9 @@ bad "seeds" "outlast drill:*--seeds*" --seeds 0
 bad "workers" "outlast drill:*--workers*" --workers 0
 bad "too short" "outlast drill:*--seconds*2 kills*" --kills 2 --seconds 1.1
 bad "down" "outlast drill:*--down*above 0*" --down 0
+bad "a word of train" "outlast drill: no run can be made: --final-relu: \"perhaps\"*" --final-relu=false -- --final-relu=perhaps
+bad "no word of train" "outlast drill: no run can be made: --nonsense: no such option*" -- --nonsense
+bad "a model" "outlast drill: no run can be made: model \"banana\"*" --model banana
 bad "a word" "outlast drill: unexpected argument: true*--*" --final-relu true
 outlast drill "${tiny_runs[@]}" --out "$folder"
 expect_error "a folder that is there" 2 "outlast drill:*$folder*"

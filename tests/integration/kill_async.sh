@@ -47,6 +47,13 @@ train "${async[@]}" --durability checkpoint --checkpoint every=50steps --restore
 killed 1
 truth "counted" 'r["gradients_lost"] > 0 and r["version"] == 600 - r["gradients_lost"] == r["gradients_applied"]'
 
+# two at once: what a shard lost is of its own outage
+train "${async[@]}" --servers 2 --durability checkpoint --checkpoint every=100steps --restore checkpoint \
+	--kill server0@220steps:down=300ms,server1@220steps:down=300ms
+killed 2
+truth "as was expected of each" 'all(o["expected_lost"] <= o["lost"] for o in r["outages"])'
+truth "both shards lost the same gradients, most of them" 'r["gradients_lost"] < sum(o["lost"] for o in r["outages"])'
+
 # a worker: others go on, it comes back and does not repeat itself
 train "${async[@]}" --kill worker1@150steps:down=300ms
 killed 1

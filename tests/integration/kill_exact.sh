@@ -62,7 +62,10 @@ same
 train "${slow[@]}" --restore none --kill server0@90steps
 killed 1
 truth "from the beginning" 'r["outages"][0]["restored_version"] == 0 and r["gradients_lost"] >= 180'
-[[ $err == *"it came back with version 0, older than version "*" gradients are lost; "* ]] || fail "$ran: the loss is not said: $err"
+for worker in 0 1; do
+	[[ $err == *"worker $worker: server "*" (shard 0) is back, at version 0 when this worker reached it, and this worker had read version "*" gradients of this worker are lost; "* ]] ||
+		fail "$ran: the loss of worker $worker is not said: $err"
+done
 same
 
 # stopped for longer than its lease: another takes over, and the old one ends by itself

@@ -9,12 +9,14 @@ report=$tmp/r.json
 
 mlp=(--model mlp:16 --dataset synthetic:train=1000,test=200 --eval-every 0)
 
-# train WORD... -- to its good end; report in $report
+# train WORD... -- to its good end; report in $report. Each gradient has one fate
 train() {
 	rm -f "$report"
 	outlast train "${mlp[@]}" --json "$report" "$@"
 	expect "train $*" 0
 	ran="train $*"
+	truth "one fate each" 'r["gradients_computed"] == sum(r["gradients_" + fate] for fate in
+		("applied", "dropped", "lost", "given_up")) >= sum(w["computed"] for w in r["per_worker"])'
 }
 
 # truth WHAT EXPRESSION -- of the report r of the last run

@@ -20,7 +20,18 @@ truth "accounts agree" 'r["accounting"]["agree"]'
 truth "from a checkpoint" 'any(60 <= o.get("restored_version", 0) <= 100 for o in r["outages"])'
 truth "those who knew have died" 'r["gradients_lost_or_more"] ==
 	any(o.get("restored_version") is not None and o["restored_version"] < o["version"] for o in r["outages"])'
+[[ $err == *"shard 0 has lost all its replicas: it waits for one that is started again"*"shard 0 had lost all its replicas, and began anew at version "*", of a checkpoint: epoch "* ]] ||
+	fail "$ran: what the chain began anew with is not said: $err"
+truth "all were lost, and what it began with" 'r["failovers"][1]["all_lost"] and r["outages"][1]["target"] == "tail0" and
+	r["outages"][1]["restored_from"] == "checkpoint"'
 truth "checkpoints are reported" 'r["checkpoints"]["written"] >= 5'
+
+# Without checkpoints it begins with the first weights, and says so
+train "${chain[@]}" --steps 60 --pace 30 --kill "head0@${at/76/40},tail0@${at/76/40},worker0@${at/76/40},worker1@${at/76/40}"
+[[ $err == *"shard 0 had lost all its replicas, and began anew at version 0, first weights: epoch "* ]] ||
+	fail "$ran: what the chain began anew with is not said: $err"
+truth "first weights" 'r["failovers"][1]["all_lost"] and r["outages"][1]["restored_from"] == "none" and
+	r["outages"][1]["restored_version"] == 0 and r["outages"][1]["expected_lost"] >= 80 and r["version"] == 60'
 
 # The job is over, and is begun again
 outlast train "${mlp[@]}" "${chain[@]}" "${saves[@]}" --steps 240
@@ -62,6 +73,9 @@ done
 train --consistency sync --workers 2 --servers 2 --durability checkpoint --checkpoint "every=20steps,dir=$tmp/one" --steps 200 --pace 100 \
 	--kill "server0@70steps:down=500ms,worker0@70steps,worker1@70steps"
 truth "accounts agree" 'r["accounting"]["agree"]'
+# two workers at 100 a second, and a little more where one catches up
+truth "what is lost is so much work, though workers were killed" 'r["workers_rate_before"] is None and
+	r["outages"][0]["expected_lost"] / 300 <= r["outages"][0]["expected_s"]'
 
 # A folder that nobody named goes with the job
 TMPDIR=$tmp/own

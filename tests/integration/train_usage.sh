@@ -55,6 +55,14 @@ bad "too many servers" 2 "outlast serve:*servers*" serve --model softmax \
 	--data-shape 1x1x2 --servers 60 --listen @outlast-test-$$
 bad "shape" 2 "outlast serve:*28by28*" serve --data-shape 28by28
 bad "shard" 2 "outlast serve: --shard*is not below --servers 2" serve "${tiny[@]}" --shard 2 --servers 2
+bad "checked" 2 "outlast train:*--kill*needs --durability chain*" train "${tiny[@]}" --kill head0@1s --check
+mkdir -m 700 "$tmp/mine"
+for folder in mine new; do # a check leaves folders as they are
+	outlast train "${tiny[@]}" --durability checkpoint --checkpoint "dir=$tmp/$folder" --json "$tmp/no.json" --kill server0@5steps --check
+	expect "what can be run" 0
+	[ -z "$out$err" ] || fail "a check says something: $out $err"
+done
+[ -d "$tmp/mine" ] && [ ! -e "$tmp/new" ] && [ ! -e "$tmp/no.json" ] || fail "a check leaves something: $(ls "$tmp")"
 bad "json" 2 "outlast train:*json*/nowhere/*" train "${tiny[@]}" --json /nowhere/r.json
 bad "key file" 2 "outlast work:*$tmp/nokey*" work "${tiny[@]}" --job-key-file "$tmp/nokey"
 echo short >"$tmp/key"

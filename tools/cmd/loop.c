@@ -631,6 +631,20 @@ struct ol_link_stat ol_loop_link(const struct ol_loop *loop)
 	return worst;
 }
 
+/* What each shard has lost of this worker's gradients */
+static json_t *lost_json(const struct ol_loop *loop)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < loop->shards; i++) {
+		struct ol_link_stat link = { 0 };
+
+		(void)ol_link_get_stat(loop->worker, i, &link);
+		json_array_append_new(list, json_integer((json_int_t)link.lost));
+	}
+	return list;
+}
+
 static json_t *links_json(const struct ol_loop *loop)
 {
 	json_t *list = json_array();
@@ -727,6 +741,8 @@ json_t *ol_loop_json(const struct ol_loop *loop, bool links)
 	if (json != NULL && outage != NULL)
 		json_object_update(json, outage);
 	json_decref(outage);
+	if (json != NULL)
+		json_object_set_new(json, "lost_by_shard", lost_json(loop));
 	if (json != NULL && links)
 		json_object_set_new(json, "links", links_json(loop));
 	return json;

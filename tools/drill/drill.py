@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .errors import CHILD, FAILED, RESOURCES, SIGNAL, USAGE, Failure
@@ -264,6 +264,21 @@ class Drill:
             self.tell_end(child)
             self.trial_check(child, name)
 
+    def refusal(self, words: list[str]) -> Failure | None:
+        """Why `outlast train` makes no run with these words, in a line of its own"""
+        try:
+            with self.started(["train", *words, "--check"], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
+                said = child.stderr.read().decode(errors="replace")
+        except OSError as error:
+            raise Failure(RESOURCES, "cannot start a run", error.strerror) from error
+        if self.signal != 0:
+            raise Failure(SIGNAL + self.signal)
+        if child.returncode == 0:
+            return None
+        return Failure(child.returncode if child.returncode > 0 else CHILD, "no run can be made",
+                       said_last(said.split("\n")).removeprefix("outlast train: "))
+
     def run(self, index: int, name: str, words: list[str]) -> str:
         """`outlast train` with these words, watched until it ends; why it failed, or nothing."""
         log = f"{self.out}/runs/{name}.log"
@@ -321,16 +336,20 @@ class Drill:
                                                   f"--report {self.out} makes the report")
 
 
-def log_last(path: str) -> str:
+def said_last(lines: Iterable[str]) -> str:
     """The last line of train's own errors, or else the last that says anything"""
     own, last = False, ""
+    for text in lines:
+        is_own = text.startswith("outlast train: ")
+        text = re.split("[\r\n]", text, maxsplit=1)[0]
+        if text and (is_own or not own):
+            own, last = own or is_own, text
+    return last
+
+
+def log_last(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
-            for text in file:
-                is_own = text.startswith("outlast train: ")
-                text = re.split("[\r\n]", text, maxsplit=1)[0]
-                if text and (is_own or not own):
-                    own, last = own or is_own, text
+            return said_last(file)
     except OSError:
-        pass
-    return last
+        return ""

@@ -14,6 +14,7 @@ from .settings import Settings
 
 EVAL_LEAST_S = 0.25  # an evaluation takes about so long
 ERROR_MAX = 255
+MAKE_NO_RUN = ("--help", "-h", "--check")  # words of train
 
 
 def set_read(settings: Settings) -> plan.Set:
@@ -130,6 +131,22 @@ def record(drill: Drill, of: plan.Set, runs: plan.Plan) -> None:
                   "status": one.status, "error": one.error} for one in runs.runs]})
 
 
+def words_check(drill: Drill, of: plan.Set, runs: plan.Plan) -> None:
+    """Before anything is made: train takes the words behind -- and the settings, in one case at least. What it refuses
+    in some cases only is shown there, as a run that failed."""
+    for word in drill.words:
+        if word in MAKE_NO_RUN:
+            raise Failure(USAGE, "makes no run", word, "see outlast train --help")
+    first: Failure | None = None
+    for case in runs.cases:
+        failure = drill.refusal([*drill.words, *plan.arguments(of, plan.Run(case, 1), None)])
+        if failure is None:
+            return
+        first = first or failure
+    if first is not None:
+        raise first
+
+
 def go(drill: Drill) -> int:
     of = set_read(drill.settings)
     if drill.words and not drill.words[0].startswith("-"):
@@ -140,6 +157,7 @@ def go(drill: Drill) -> int:
         runs = plan.make(of)
     except plan.Wrong as wrong:
         drill.settings.fail(wrong.name, wrong.why)
+    words_check(drill, of, runs)
     drill.folder_make()
     drill.run_count, drill.run_s = len(runs.runs), of.seconds
     announce(drill, of, runs)

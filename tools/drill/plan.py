@@ -230,10 +230,11 @@ def schedule(of: Set, strategy: Strategy, kills: int) -> str:
                     for i in range(kills))
 
 
-def arguments(of: Set, run: Run, folder: str) -> list[str]:
-    """The whole command line of a run; folder is that of the report"""
+def arguments(of: Set, run: Run, folder: str | None) -> list[str]:
+    """The whole command line of a run; folder is that of the report, None: without files"""
     case, strategy = run.case, run.case.strategy
-    checkpoint = f"every={of.checkpoint_every}steps,dir={folder}/checkpoints,keep=3"
+    where = f"dir={folder}/checkpoints," if folder is not None else ""
+    checkpoint = f"every={of.checkpoint_every}steps,{where}keep=3"
     values = (
         ("consistency", case.mode),
         ("durability", strategy.durability),
@@ -259,7 +260,7 @@ def arguments(of: Set, run: Run, folder: str) -> list[str]:
         ("transport", of.transport),
         ("address", of.address),
         ("device", of.device),
-        ("json", f"{folder}/runs/{run.name}.json"),
-        ("timeline", f"{folder}/runs/{run.name}.csv"),
+        ("json", f"{folder}/runs/{run.name}.json" if folder is not None else None),
+        ("timeline", f"{folder}/runs/{run.name}.csv" if folder is not None else None),
     )
     return [f"--{name}={value}" for name, value in values if value not in (None, "")]

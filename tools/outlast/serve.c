@@ -403,22 +403,24 @@ static void restored_say(struct serve *serve, const struct ol_server_stat *stat)
 {
 	static const char *const sources[] = { [OL_RESTORE_NONE] = "none",
 					       [OL_RESTORE_CHECKPOINT] = "checkpoint",
-					       [OL_RESTORE_MIRROR] = "mirror" };
+					       [OL_RESTORE_MIRROR] = "mirror",
+					       [OL_RESTORE_CHAIN] = "replica" };
 	uint32_t from = stat->restored_from;
 	json_t *what;
 
 	if (serve->restored || stat->ready_ns == 0)
 		return;
 	serve->restored = true;
-	if (from > OL_RESTORE_MIRROR)
+	if (from > OL_RESTORE_CHAIN || sources[from] == NULL)
 		from = OL_RESTORE_NONE;
-	if (serve->control.parent_fd < 0 && from != OL_RESTORE_NONE)
+	if (serve->control.parent_fd < 0 &&
+	    (from == OL_RESTORE_CHECKPOINT || from == OL_RESTORE_MIRROR))
 		ol_logs_say(OL_LOG_INFO,
 			    "server of shard %u goes on from version %" PRIu64 " of a %s",
 			    serve->set.shard, stat->restored_version, sources[from]);
-	what = json_pack("{s:s, s:I, s:I}", "from", sources[from], "version",
-			 (json_int_t)stat->restored_version, "ready_ns",
-			 (json_int_t)stat->ready_ns);
+	what = json_pack("{s:s, s:I, s:I, s:I}", "from", sources[from], "version",
+			 (json_int_t)stat->restored_version, "applied", (json_int_t)stat->applied,
+			 "ready_ns", (json_int_t)stat->ready_ns);
 	if (serve->set.durable.restore == OL_RESTORE_MIRROR ||
 	    serve->set.durable.restore == OL_RESTORE_FRESHEST)
 		json_object_set_new(what, "lacks", json_integer((json_int_t)stat->restored_lost));

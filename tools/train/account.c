@@ -8,7 +8,9 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/clock.h"
 #include "cmd/counters.h"
 #include "train/parts.h"
 
@@ -49,6 +51,7 @@ static uint64_t *count_at(struct train_count *count, size_t i)
 
 void train_count_take(struct train_worker *worker, const json_t *message)
 {
+	const json_t *lost = json_object_get(message, "lost_by_shard");
 	const char *waits;
 
 	if (json_object_get(message, "computed") == NULL)
@@ -60,12 +63,16 @@ void train_count_take(struct train_worker *worker, const json_t *message)
 		*count_at(&worker->now, i) = count(message, counts[i].name);
 	worker->now.before_s = json_number_value(json_object_get(message, "before_s"));
 	worker->now.outage_s = json_number_value(json_object_get(message, "outage_s"));
+	for (uint32_t i = 0; i < TRAIN_SERVERS_MAX; i++)
+		worker->now.shard_lost[i] = (uint64_t)json_integer_value(json_array_get(lost, i));
 }
 
 static void count_add(struct train_count *sum, struct train_count one)
 {
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
 		*count_at(sum, i) += *count_at(&one, i);
+	for (uint32_t i = 0; i < TRAIN_SERVERS_MAX; i++)
+		sum->shard_lost[i] += one.shard_lost[i];
 }
 
 void train_count_close(struct train_worker *worker)
@@ -109,6 +116,17 @@ uint64_t train_contained(const struct train *train, uint32_t worker)
 	return least > train->contained_first[worker] ? least - train->contained_first[worker] : 0;
 }
 
+uint64_t train_computed(const struct train *train, uint32_t worker)
+{
+	struct train_count count = train->workers[worker].past;
+	uint64_t known;
+
+	count_add(&count, train->workers[worker].now);
+	known = (train->last.known ? train_contained(train, worker) : count.applied) +
+		count.dropped_nonfinite + count.dropped_late + count.queue_dropped + count.lost;
+	return count.computed > known ? count.computed : known;
+}
+
 static bool link_agrees(struct train *train, uint32_t i, uint32_t s, const json_t *link)
 {
 	uint64_t there = count(link, "base") + count(link, "applied");
@@ -150,8 +168,24 @@ bool train_accounts_check(struct train *train)
 	return agree;
 }
 
+/* Of the gradients in train_total(): not applied by these processes. What the present one began with counts once its
+ * counters were read */
+static uint64_t began(const struct train_server *server)
+{
+	const bool read = server->stat.applied >= server->began;
+
+	return server->past_began + (read ? server->began : 0);
+}
+
+void train_began_take(struct train_server *server, const json_t *message)
+{
+	server->began = count(message, "applied");
+}
+
 void train_past_add(struct train_server *server)
 {
+	server->past_began = began(server);
+	server->began = 0;
 	ol_counters_add(&server->past, &server->stat);
 	server->resyncs += server->stat.resync_ns != 0;
 	server->stat = (struct ol_server_stat){ 0 };
@@ -193,9 +227,10 @@ struct ol_server_stat train_totals(const struct train *train)
 
 /* The counts of shard 0: of all its servers so far, and of the present one */
 static void stat_take(struct train_stat *stat, struct ol_server_stat total,
-		      const struct ol_server_stat *now)
+		      const struct ol_server_stat *now, uint64_t began_with)
 {
 	stat->applied = total.applied;
+	stat->counted = total.applied > began_with ? total.applied - began_with : 0;
 	stat->dropped_nonfinite = total.dropped_nonfinite;
 	stat->dropped_late = total.dropped_late;
 	stat->carried = total.carried;
@@ -209,7 +244,7 @@ static void stat_take(struct train_stat *stat, struct ol_server_stat total,
 static void tails_read(struct train *train)
 {
 	struct train_stat *stat = &train->stat;
-	uint64_t version = UINT64_MAX;
+	uint64_t version = UINT64_MAX, began_with = 0;
 
 	for (uint32_t i = 0; i < train->set.servers; i++) {
 		struct ol_server_stat *tail = &train->tails[i], one;
@@ -220,7 +255,11 @@ static void tails_read(struct train *train)
 		if (tail->version < version)
 			version = tail->version;
 	}
-	stat_take(stat, train->tails[0], &train->tails[0]);
+	for (uint32_t i = 0; i < train_holders(train); i++) {
+		if (train->servers[i].replica == train->tails[0].replica)
+			began_with = train->servers[i].began;
+	}
+	stat_take(stat, train->tails[0], &train->tails[0], began_with);
 	stat->version = version;
 }
 
@@ -228,6 +267,7 @@ void train_stat_read(struct train *train)
 {
 	uint64_t version = UINT64_MAX;
 
+	train->stat.read_ns = ol_clock_ns();
 	if (train->chain != NULL) {
 		tails_read(train);
 		return;
@@ -243,7 +283,8 @@ void train_stat_read(struct train *train)
 		if (server->stat.epoch != 0 && server->stat.version < version)
 			version = server->stat.version;
 	}
-	stat_take(&train->stat, train_total(&train->servers[0]), &train->servers[0].stat);
+	stat_take(&train->stat, train_total(&train->servers[0]), &train->servers[0].stat,
+		  began(&train->servers[0]));
 	if (version != UINT64_MAX)
 		train->stat.version = version;
 }
@@ -277,6 +318,15 @@ void train_source_take(struct train_outage *outage, const json_t *message)
 
 	snprintf(outage->from, sizeof(outage->from), "%s", from != NULL ? from : "");
 	outage->restored_version = count(message, "version");
+}
+
+const char *train_from_str(const struct train_outage *outage)
+{
+	if (strcmp(outage->from, "mirror") == 0)
+		return "of a worker's mirror";
+	if (strcmp(outage->from, "checkpoint") == 0)
+		return "of a checkpoint";
+	return strcmp(outage->from, "none") == 0 ? "first weights" : "";
 }
 
 /* A worker was lost in an outage, too: gradients that no other process keeps are not pushed again */

@@ -240,6 +240,7 @@ void train_chain_lost(struct train *train, struct train_server *server, struct t
 	outage->index = server->shard;
 	outage->replica = place >= 0 ? info.ids[place] : server->replica;
 	outage->epoch = info.epoch;
+	outage->founded = info.founded;
 	if (outage->kill != NULL)
 		role = ol_kill_role(outage->kill);
 	else if (place < 0 && server->role > OL_REPLICA_JOINING)
@@ -255,14 +256,15 @@ void train_chain_back(struct train *train, struct train_server *server, const js
 	server->state = TRAIN_SERVER_WHOLE;
 	if (server->life.state == TRAIN_LIVES)
 		server->life.outage = NULL;
-	if (from == NULL || strcmp(from, "none") == 0)
+	if (from == NULL || strcmp(from, "replica") == 0)
 		return;
 	/* no replica of the chain was left: the last one that was lost has the cost */
 	for (unsigned i = train->outage_count; i-- > 0;) {
 		struct train_outage *outage = &train->outages[i];
 
-		if (!outage->server || outage->state != TRAIN_OUTAGE_OPEN ||
-		    outage->index != server->shard)
+		if (!outage->server || outage->index != server->shard || outage->from[0] != '\0' ||
+		    outage->state == TRAIN_OUTAGE_SURVIVED ||
+		    (outage->first_applied_ns != 0 && !outage->anew))
 			continue;
 		train_source_take(outage, message);
 		if (!known)
@@ -298,12 +300,51 @@ static void commit_look(struct train *train, struct train_outage *outage)
 	if (stat.version <= outage->base_version)
 		return;
 	outage->first_applied_ns = ol_clock_ns();
-	train_say(&train->screen,
-		  "shard %u goes on without its %.*s: epoch %u after %.1f ms, version %" PRIu64
-		  " committed after %.1f ms",
-		  outage->index, (int)strcspn(outage->target, "0123456789"), outage->target,
-		  outage->next_epoch, (double)(outage->detected_ns - outage->killed_ns) / 1e6,
-		  stat.version, (double)(outage->first_applied_ns - outage->killed_ns) / 1e6);
+	outage->committed = stat.version;
+}
+
+/* Say how the chain went on, once that is known. Of several that were lost together the last has the line */
+static void outage_tell(struct train *train, struct train_outage *outage)
+{
+	const double view_ms = (double)(outage->detected_ns - outage->killed_ns) / 1e6;
+	const double commit_ms = (double)(outage->first_applied_ns - outage->killed_ns) / 1e6;
+
+	if (outage->told || (outage->anew && outage->from[0] == '\0'))
+		return;
+	outage->told = true;
+	if (!outage->anew)
+		train_say(
+			&train->screen,
+			"shard %u goes on without its %.*s: epoch %u after %.1f ms, version %" PRIu64
+			" committed after %.1f ms",
+			outage->index, (int)strcspn(outage->target, "0123456789"), outage->target,
+			outage->next_epoch, view_ms, outage->committed, commit_ms);
+	else if (outage->expects)
+		train_say(&train->screen,
+			  "shard %u had lost all its replicas, and began anew at version %" PRIu64
+			  ", %s: epoch %u after %.1f ms, version %" PRIu64
+			  " committed after %.1f ms",
+			  outage->index, outage->restored_version, train_from_str(outage),
+			  outage->next_epoch, view_ms, outage->committed, commit_ms);
+}
+
+/* The first view without the lost server; or, before a commit in that, one of a history that began anew */
+static void view_look(struct train *train, struct train_outage *outage,
+		      const struct ol_chain_info *info)
+{
+	const bool anew = outage->founded != 0 && info->founded != outage->founded;
+
+	if (info->epoch <= outage->epoch || info->count == 0 || outage->first_applied_ns != 0 ||
+	    place_at(info, outage->replica, "") >= 0 ||
+	    (outage->detected_ns != 0 && anew == outage->anew))
+		return;
+	outage->detected_ns = ol_clock_ns();
+	outage->ready_ns = outage->detected_ns;
+	outage->next_epoch = info->epoch;
+	outage->based = false;
+	outage->anew = anew;
+	if (anew) /* the last counters are of versions that are no more */
+		train->tails[outage->index] = (struct ol_server_stat){ 0 };
 }
 
 /* Follow the outage of a lost server */
@@ -311,19 +352,46 @@ static void outage_look(struct train *train, struct train_outage *outage)
 {
 	struct ol_chain_info info = chain_info(train, outage->index);
 
-	if (outage->detected_ns == 0 && info.epoch > outage->epoch && info.count > 0 &&
-	    place_at(&info, outage->replica, "") < 0) {
-		outage->detected_ns = ol_clock_ns();
-		outage->ready_ns = outage->detected_ns;
-		outage->next_epoch = info.epoch;
-	}
+	view_look(train, outage, &info);
 	if (outage->detected_ns != 0 && outage->first_applied_ns == 0)
 		commit_look(train, outage);
+	if (outage->first_applied_ns != 0)
+		outage_tell(train, outage);
 	if (outage->detected_ns != 0 && outage->whole_ns == 0 && whole(&info))
 		outage->whole_ns = ol_clock_ns();
 	if (outage->first_applied_ns != 0 && outage->state == TRAIN_OUTAGE_OPEN &&
 	    train_settled(train, outage->index) && train_pull(train, NULL, outage))
 		outage->state = TRAIN_OUTAGE_OVER;
+}
+
+/* Say once of a history that no replica is left which has it */
+static void gone_look(struct train *train, uint32_t shard)
+{
+	const struct ol_chain_info info = chain_info(train, shard);
+	char restore[32];
+
+	if (info.count == 0 || info.gone < info.count || train->chain->gone[shard] == info.founded)
+		return;
+	for (uint32_t i = 0; i < train_holders(train); i++) {
+		const struct train_server *server = &train->servers[i];
+
+		if (server->shard == shard && server->member && ol_proc_lives(&server->proc))
+			return;
+	}
+	train->chain->gone[shard] = info.founded;
+	if (train->chain->own.fd >= 0)
+		train_say(
+			&train->screen,
+			"shard %u has lost all its replicas: it waits for one that is started again, "
+			"and begins anew with that (--restore %s)",
+			shard,
+			ol_settings_text(&train->settings, "restore", restore, sizeof(restore)));
+	else
+		train_say(
+			&train->screen,
+			"shard %u has lost all its replicas, and waits: at a --coordinator no chain "
+			"begins anew by itself",
+			shard);
 }
 
 /* A stopped server: wake it if it is time, and find out whether it was missed */
@@ -379,6 +447,8 @@ void train_chain_tick(struct train *train)
 		if (train->outages[i].server && train->outages[i].state != TRAIN_OUTAGE_SURVIVED)
 			outage_look(train, &train->outages[i]);
 	}
+	for (uint32_t i = 0; i < train->set.servers; i++)
+		gone_look(train, i);
 	for (uint32_t i = 0; i < train_holders(train); i++)
 		server_look(train, &train->servers[i], now_ns);
 }
@@ -417,14 +487,15 @@ static json_t *failovers_json(const struct train *train)
 
 		if (!o->server || o->state == TRAIN_OUTAGE_SURVIVED)
 			continue;
-		json_array_append_new(
-			list, json_pack("{s:s, s:i, s:s?, s:f, s:o, s:o, s:o, s:i}", "target",
-					o->target, "shard", (int)o->index, "kill",
-					o->kill != NULL ? o->kill->text : NULL, "killed_s",
-					((double)o->killed_ns - (double)train->go_ns) / 1e9,
-					"detect_ms", since(o, o->detected_ns), "recover_ms",
-					since(o, o->first_applied_ns), "whole_ms",
-					since(o, o->whole_ns), "epoch", (int)o->next_epoch));
+		json_array_append_new(list,
+				      json_pack("{s:s, s:i, s:s?, s:f, s:o, s:o, s:o, s:i, s:b}",
+						"target", o->target, "shard", (int)o->index, "kill",
+						o->kill != NULL ? o->kill->text : NULL, "killed_s",
+						((double)o->killed_ns - (double)train->go_ns) / 1e9,
+						"detect_ms", since(o, o->detected_ns), "recover_ms",
+						since(o, o->first_applied_ns), "whole_ms",
+						since(o, o->whole_ns), "epoch", (int)o->next_epoch,
+						"all_lost", (int)o->anew));
 	}
 	return list;
 }

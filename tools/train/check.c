@@ -263,7 +263,8 @@ static int folder_lock(struct train *train)
 	const char *dir = train->ckpt.dir;
 
 	/* the mode again, as the umask may have taken rights that the job needs */
-	if (mkdir(dir, 0700) == 0 ? chmod(dir, 0700) != 0 : errno != EEXIST)
+	train->folder_new = mkdir(dir, 0700) == 0;
+	if (train->folder_new ? chmod(dir, 0700) != 0 : errno != EEXIST)
 		return ol_cmd_error(OL_EXIT_USAGE, "train",
 				    "cannot make the folder of --checkpoint (its parent must be "
 				    "there)",
@@ -371,6 +372,8 @@ void train_check_fini(struct train *train)
 {
 	if (train->folder_own)
 		folder_remove(train->ckpt.dir);
+	else if (train->folder_new && train->set.check)
+		(void)rmdir(train->ckpt.dir);
 	if (train->folder_fd >= 0)
 		close(train->folder_fd);
 }

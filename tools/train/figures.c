@@ -11,7 +11,7 @@
 
 double train_staleness(const struct train_stat *stat)
 {
-	return stat->applied == 0 ? 0.0 : (double)stat->staleness_sum / (double)stat->applied;
+	return stat->counted == 0 ? 0.0 : (double)stat->staleness_sum / (double)stat->counted;
 }
 
 /* Gradients a step, so far: of this run, in the weights of the first shard */
@@ -51,27 +51,35 @@ static double wall_s(const struct train *train)
 	return (double)(train->end_ns - train->go_ns) / 1e9;
 }
 
+enum {
+	DUE_MIN = 10 /* gradients due while a server was missing; fewer make no rate */
+};
+
 /* Rates of all workers: until the first outage, and while a server was missing. Not known where a worker was away, too: its next
  * process began in the middle of it */
 static void rates_take(const struct train *train, struct train_figures *f)
 {
 	bool known = false, whole = true;
+	double due = 0.0;
 
 	for (uint32_t i = 0; i < train->set.workers; i++) {
 		const struct train_count *now = &train->workers[i].now;
 
 		whole = whole && train->workers[i].past.computed == 0;
 		if (now->before_s > 0.0) {
-			f->rate_before += (double)now->before_computed / now->before_s;
+			const double rate = (double)now->before_computed / now->before_s;
+
+			f->rate_before += rate;
+			due += rate * now->outage_s;
 			known = true;
 		}
 		if (now->outage_s > 0.0)
 			f->rate_outage += (double)now->outage_computed / now->outage_s;
 	}
-	if (!known || !whole) {
+	if (!known || !whole)
 		f->rate_before = (double)NAN;
+	if (!known || !whole || due < DUE_MIN)
 		f->rate_outage = (double)NAN;
-	}
 }
 
 static void outages_take(const struct train *train, struct train_figures *f)
@@ -93,15 +101,35 @@ static void outages_take(const struct train *train, struct train_figures *f)
  * its gradients they have. The servers' counters are exact if no server was lost; otherwise the
  * workers' are.
  */
-static void counts_take(const struct train *train, struct train_figures *f)
+static void fates_take(const struct train *train, struct train_figures *f, bool servers_lost)
 {
 	const struct train_stat *stat = &train->stat;
 	struct train_count *count = &f->count;
+
+	*count = train_counts(train);
+	f->applied = servers_lost ? count->applied : stat->applied;
+	if (train->last.known)
+		f->applied = 0;
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		f->applied += train->last.known ? train_contained(train, i) : 0;
+		f->computed += train_computed(train, i);
+	}
+	if (!servers_lost) {
+		count->dropped_nonfinite = stat->dropped_nonfinite;
+		count->dropped_late = stat->dropped_late;
+	}
+	f->dropped = count->dropped_nonfinite + count->dropped_late + count->queue_dropped;
+	if (f->computed < f->applied + f->dropped + count->lost)
+		f->computed = f->applied + f->dropped + count->lost;
+	f->given_up = f->computed - f->applied - f->dropped - count->lost;
+}
+
+static void counts_take(const struct train *train, struct train_figures *f)
+{
 	/* no single server of a chain knows all that the chain applied and dropped */
 	bool servers_lost = train->chain != NULL, workers_lost = train->died > 0;
 	bool went_back = false;
 
-	*count = train_counts(train);
 	for (unsigned i = 0; i < train->outage_count; i++) {
 		servers_lost = servers_lost || train->outages[i].server;
 		workers_lost = workers_lost || !train->outages[i].server;
@@ -109,26 +137,12 @@ static void counts_take(const struct train *train, struct train_figures *f)
 			    (train->outages[i].from[0] != '\0' &&
 			     train->outages[i].restored_version < train->outages[i].version);
 	}
-	f->applied = servers_lost ? count->applied : stat->applied;
-	if (train->last.known)
-		f->applied = 0;
-	for (uint32_t i = 0; train->last.known && i < train->set.workers; i++)
-		f->applied += train_contained(train, i);
-	if (!servers_lost) {
-		count->dropped_nonfinite = stat->dropped_nonfinite;
-		count->dropped_late = stat->dropped_late;
-	}
-	f->dropped = count->dropped_nonfinite + count->dropped_late + count->queue_dropped;
-	f->computed = count->computed;
-	if (f->computed < f->applied + f->dropped)
-		f->computed = f->applied + f->dropped;
-	if (f->computed > f->applied + f->dropped + count->lost)
-		f->unresolved = f->computed - f->applied - f->dropped - count->lost;
+	fates_take(train, f, servers_lost);
 	/* a server came back without them, and the workers that knew them have died: they are lost
 	 */
 	if (servers_lost && workers_lost && train->signal == 0 && train->exit_code == 0) {
-		count->lost += f->unresolved;
-		f->unresolved = 0;
+		f->count.lost += f->given_up;
+		f->given_up = 0;
 	}
 	f->more_lost = went_back && workers_lost;
 }
@@ -163,13 +177,4 @@ const char *train_ended_str(const struct train *train)
 	if (train->exit_code != 0)
 		return "failed";
 	return train->died > 0 ? "workers died" : "done";
-}
-
-const char *train_from_str(const struct train_outage *outage)
-{
-	if (strcmp(outage->from, "mirror") == 0)
-		return "of a worker's mirror";
-	if (strcmp(outage->from, "checkpoint") == 0)
-		return "of a checkpoint";
-	return strcmp(outage->from, "none") == 0 ? "first weights" : "";
 }

@@ -24,8 +24,7 @@ static json_t *workers_json(const struct train *train)
 
 		json_object_del(one, "event");
 		json_object_set_new(one, "id", json_integer(i));
-		json_object_set_new(one, "computed",
-				    count(worker->past.computed + worker->now.computed));
+		json_object_set_new(one, "computed", count(train_computed(train, i)));
 		json_object_set_new(one, "died", json_boolean(worker->state == TRAIN_WORKER_DIED));
 		json_array_append_new(list, one);
 	}
@@ -64,8 +63,7 @@ static double seconds(const struct train *train, uint64_t at_ns)
 	return ((double)at_ns - (double)train->go_ns) / 1e9;
 }
 
-/* rate: gradients a second before the first outage, or NAN */
-static json_t *outage_json(const struct train *train, const struct train_outage *o, double rate)
+static json_t *outage_json(const struct train *train, const struct train_outage *o)
 {
 	bool restored = o->from[0] != '\0';
 
@@ -85,17 +83,17 @@ static json_t *outage_json(const struct train *train, const struct train_outage 
 		train_number(o->server, o->accuracy_after), "restored_from",
 		restored ? o->from : NULL, "lost", count(o->lost), "expected_lost",
 		o->expects ? count(o->expected) : json_null(), "expected_s",
-		train_number(true, train_expected_s(o, rate)), "recovered",
+		train_number(true, train_expected_s(train, o)), "recovered",
 		(int)(o->state == TRAIN_OUTAGE_OVER), "survived",
 		(int)(o->state == TRAIN_OUTAGE_SURVIVED), "fenced", (int)o->fenced);
 }
 
-static json_t *outages_json(const struct train *train, double rate)
+static json_t *outages_json(const struct train *train)
 {
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < train->outage_count; i++)
-		json_array_append_new(list, outage_json(train, &train->outages[i], rate));
+		json_array_append_new(list, outage_json(train, &train->outages[i]));
 	return list;
 }
 
@@ -175,21 +173,21 @@ static json_t *gradients_json(const struct train *train, const struct train_figu
 	const struct train_count *c = &f->count;
 	struct ol_server_stat sum = train_totals(train);
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-			 "s:o, s:o, s:o, s:o, s:b}",
-			 "gradients_carried", count(train->stat.carried), "k_mean",
-			 train_number(true, f->k_mean), "k_now", count(train->stat.wait_for),
-			 "gradients_interrupted", count(c->interrupted), "gradients_computed",
-			 count(f->computed), "gradients_pushed", count(c->pushed),
-			 "gradients_applied", count(f->applied), "gradients_dropped",
-			 count(f->dropped), "gradients_nonfinite", count(c->dropped_nonfinite),
-			 "gradients_late", count(c->dropped_late), "gradients_queue_dropped",
-			 count(c->queue_dropped), "gradients_lost", count(c->lost),
-			 "gradients_queued", count(c->queued_total), "gradients_replayed",
-			 count(f->replayed), "gradients_resent", count(c->resent),
-			 "queue_bytes_max", count(c->queue_bytes_max), "early_bytes",
-			 count(sum.early_bytes), "early_void_bytes", count(sum.early_void_bytes),
-			 "gradients_lost_or_more", f->more_lost);
+	return json_pack(
+		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+		"s:o, s:o, s:o, s:o, s:o, s:b}",
+		"gradients_carried", count(train->stat.carried), "k_mean",
+		train_number(true, f->k_mean), "k_now", count(train->stat.wait_for),
+		"gradients_interrupted", count(c->interrupted), "gradients_computed",
+		count(f->computed), "gradients_pushed", count(c->pushed), "gradients_applied",
+		count(f->applied), "gradients_dropped", count(f->dropped), "gradients_nonfinite",
+		count(c->dropped_nonfinite), "gradients_late", count(c->dropped_late),
+		"gradients_queue_dropped", count(c->queue_dropped), "gradients_lost",
+		count(c->lost), "gradients_queued", count(c->queued_total), "gradients_replayed",
+		count(f->replayed), "gradients_resent", count(c->resent), "queue_bytes_max",
+		count(c->queue_bytes_max), "early_bytes", count(sum.early_bytes),
+		"early_void_bytes", count(sum.early_void_bytes), "gradients_given_up",
+		count(f->given_up), "gradients_lost_or_more", f->more_lost);
 }
 
 static json_t *failures_json(const struct train *train, const struct train_figures *f)
@@ -198,7 +196,7 @@ static json_t *failures_json(const struct train *train, const struct train_figur
 			 count(f->kills), "kills_not_fired", not_fired_json(train), "recoveries",
 			 count(f->recoveries), "restarts", count(train->restarts), "detect_ms",
 			 delays_json(train, true), "recover_ms", delays_json(train, false),
-			 "outages", outages_json(train, f->rate_before), "workers_rate_before",
+			 "outages", outages_json(train), "workers_rate_before",
 			 train_number(true, f->rate_before), "workers_rate_outage",
 			 train_number(true, f->rate_outage), "checkpoints", checkpoints_json(train),
 			 "accounting", accounting_json(train), "moments_anew", (int)f->anew);

@@ -68,11 +68,31 @@ static struct train_worker *worker_target(struct train *train, const struct ol_k
 		       : NULL;
 }
 
+/* The first server is lost: until now gradients took effect at this rate, by the counters that were read last */
+static void applied_rate_note(struct train *train)
+{
+	const struct train_stat *stat = &train->stat;
+	uint64_t before = 0;
+
+	for (unsigned i = 0; i < train->outage_count; i++) {
+		if (train->outages[i].server)
+			return;
+	}
+	for (uint32_t i = 0; i < train->set.workers; i++)
+		before += train->contained_first[i];
+	if (stat->read_ns > train->go_ns && stat->applied > before)
+		train->applied_rate = (double)(stat->applied - before) * 1e9 /
+				      (double)(stat->read_ns - train->go_ns);
+}
+
 static struct train_outage *outage_open(struct train *train, const struct ol_kill *kill,
 					bool server, uint32_t index)
 {
-	struct train_outage *outage = &train->outages[train->outage_count++];
+	struct train_outage *outage;
 
+	if (server)
+		applied_rate_note(train);
+	outage = &train->outages[train->outage_count++];
 	*outage = (struct train_outage){
 		.server = server,
 		.index = index,
@@ -84,7 +104,7 @@ static struct train_outage *outage_open(struct train *train, const struct ol_kil
 			train->evals.accuracy >= 0.0 ? train->evals.accuracy : (double)NAN,
 		.loss_after = (double)NAN,
 		.accuracy_after = (double)NAN,
-		.lost_at = train_counts(train).lost,
+		.lost_at = server ? train_counts(train).shard_lost[index] : 0,
 	};
 	snprintf(outage->target, sizeof(outage->target), "%s%u", server ? "server" : "worker",
 		 index);
@@ -529,6 +549,7 @@ void train_server_restored(struct train *train, struct train_server *server, con
 
 	server->state = TRAIN_SERVER_WHOLE;
 	server->restored_ns = (uint64_t)ready_ns;
+	train_began_take(server, message);
 	/* KILLED: the message was sent before it was killed to go back with the others, which is
 	 * still to come */
 	server->life.rolled = server->life.rolled && server->life.state == TRAIN_KILLED;
@@ -576,11 +597,17 @@ void train_old_ended(struct train *train, struct train_server *server)
 
 void train_outages_close(struct train *train)
 {
-	uint64_t lost = train_counts(train).lost;
+	struct train_count counts = train_counts(train);
 
+	/* from the last one back; what has come back with an earlier history is lost no more */
 	for (unsigned i = train->outage_count; i-- > 0;) {
-		train->outages[i].lost = lost - train->outages[i].lost_at;
-		lost = train->outages[i].lost_at;
+		struct train_outage *outage = &train->outages[i];
+		uint64_t *lost = outage->server ? &counts.shard_lost[outage->index] : NULL;
+
+		if (lost == NULL || *lost <= outage->lost_at)
+			continue;
+		outage->lost = *lost - outage->lost_at;
+		*lost = outage->lost_at;
 	}
 	for (uint32_t i = 0; i < train->kills.count; i++) {
 		if (!train->fired[i])

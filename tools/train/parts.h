@@ -62,6 +62,7 @@ struct train_set {
 	uint32_t restarts;
 	uint32_t timeline_ms;
 	bool resume;
+	bool check;
 	int recovery; /* enum train_recovery */
 	int transport; /* enum ol_transport_choice, never auto */
 	struct ol_set_model model;
@@ -99,9 +100,13 @@ struct train_outage {
 	uint64_t first_applied_ns;
 	uint64_t replica; /* in a chain: id of the lost one, */
 	uint32_t epoch; /* and epoch of its last view; */
+	uint32_t founded; /* in which the history of that view began; 0: not known; */
 	uint32_t next_epoch; /* epoch of the first view without it, */
 	uint64_t base_version; /* the tail's committed version when it adopted that view; */
 	bool based; /* base_version is known; */
+	uint64_t committed; /* a version committed in it, at first_applied_ns; */
+	bool anew; /* all replicas were lost: the chain began anew, with what `from` says; */
+	bool told; /* a line says how it went on; */
 	uint64_t whole_ns; /* when the chain had its full length again; 0: not yet */
 	char from[16]; /* where these weights came from; "": not known */
 	uint64_t restored_version;
@@ -111,7 +116,7 @@ struct train_outage {
 	double accuracy_before;
 	double loss_after;
 	double accuracy_after;
-	uint64_t lost_at; /* gradients that the job had lost when it began … */
+	uint64_t lost_at; /* of a server: gradients that its shard had lost when it began … */
 	uint64_t lost; /* … and that it lost in it */
 };
 
@@ -160,6 +165,8 @@ struct train_server {
 	char memory[TRAIN_MEMORY_MAX];
 	struct ol_server_stat stat; /* of the present process */
 	struct ol_server_stat past; /* sums of former processes */
+	uint64_t began; /* gradients in the weights that the present process began with, */
+	uint64_t past_began; /* and the sum of former ones: `applied` has them, too */
 	uint64_t resyncs; /* of all: how often one was brought up to date */
 	struct train_outage *woken; /* of `old` */
 };
@@ -184,6 +191,7 @@ struct train_count {
 	uint64_t outage_computed;
 	double before_s;
 	double outage_s;
+	uint64_t shard_lost[TRAIN_SERVERS_MAX]; /* a gradient may be lost in several shards */
 };
 
 enum train_worker_state {
@@ -216,9 +224,11 @@ struct train_stat {
 	uint64_t dropped_nonfinite;
 	uint64_t dropped_late;
 	uint64_t carried;
-	uint64_t staleness_sum;
+	uint64_t staleness_sum; /* of the gradients that these processes applied themselves: */
+	uint64_t counted; /* so many */
 	uint32_t wait_for; /* gradients that the next step waits for; 0: not known */
 	float loss;
+	uint64_t read_ns; /* when this was read */
 };
 
 /* An evaluation, pending or in progress, of weights of the observer */
@@ -306,6 +316,8 @@ struct train_chain {
 	struct ol_folder own; /* of views; none: --coordinator was given */
 	struct ol_chains *views;
 	struct ol_chain_info last[TRAIN_SERVERS_MAX]; /* at the end of training */
+	uint32_t gone
+		[TRAIN_SERVERS_MAX]; /* a line says that all replicas of this history are lost */
 	char addr[TRAIN_ADDR_MAX];
 	char job[48];
 };
@@ -317,6 +329,7 @@ struct train {
 	bool fired[OL_KILLS_MAX];
 	struct ol_ckpt_set ckpt;
 	bool folder_own; /* this process made the checkpoint folder, and removes it */
+	bool folder_new; /* that of --checkpoint was not there before */
 	int folder_fd; /* of that folder, locked; -1: none */
 	struct ol_job *job;
 	char key[OL_JOB_KEY_MAX];
@@ -339,6 +352,7 @@ struct train {
 	struct train_worker workers[TRAIN_WORKERS_MAX];
 	struct train_outage outages[TRAIN_OUTAGES_MAX];
 	unsigned outage_count;
+	double applied_rate; /* gradients a second until the first server was lost; 0: not known */
 	struct ol_worker *observer;
 	struct ol_op pull;
 
@@ -449,24 +463,33 @@ void train_count_close(struct train_worker *worker);
 /* train_counts -- of all workers, former processes included */
 struct train_count train_counts(const struct train *train);
 
+/*
+ * train_computed -- gradients that a worker has computed: by its reports, and at least as many as were applied, dropped
+ * or lost. A process that is killed has reported some of its last ones to nobody.
+ */
+uint64_t train_computed(const struct train *train, uint32_t worker);
+
 /* train_contained_take -- count every worker's gradients in the weights that the observer pulled */
 void train_contained_take(struct train *train);
 
 /* train_contained -- gradients of a worker in the final weights, in the shard with the fewest */
 uint64_t train_contained(const struct train *train, uint32_t worker);
 
-/* train_source_take -- read what a server that was lost begins with */
+/* train_source_take -- read what a server that was lost begins with; train_from_str -- that in words */
 void train_source_take(struct train_outage *outage, const json_t *message);
+const char *train_from_str(const struct train_outage *outage);
 /* train_cost_expect -- how many gradients these weights are expected to cost; a lower bound where the number of
  * gradients in a step is chosen as the job runs */
 void train_cost_expect(const struct train *train, struct train_outage *outage,
 		       const json_t *message);
-/* train_expected_s -- of work, at so many gradients a second, above 0; NAN: not known */
-static inline double train_expected_s(const struct train_outage *outage, double rate)
+/* train_expected_s -- the same in seconds, at the rate of applied gradients before the first loss; NAN: not known */
+static inline double train_expected_s(const struct train *train, const struct train_outage *outage)
 {
 	if (outage->expects && outage->expected == 0)
 		return 0.0;
-	return outage->expects && rate > 0.0 ? (double)outage->expected / rate : (double)NAN;
+	return outage->expects && train->applied_rate > 0.0
+		       ? (double)outage->expected / train->applied_rate
+		       : (double)NAN;
 }
 
 /* train_accounts_check -- true if both ends agree; prints differences */
@@ -477,6 +500,9 @@ void train_counters_take(struct train_server *server, const json_t *message);
 
 /* train_past_add -- a server has ended: add its last counters to the past */
 void train_past_add(struct train_server *server);
+
+/* train_began_take -- read how many gradients are in the weights that a server begins with */
+void train_began_take(struct train_server *server, const json_t *message);
 
 /* train_checkpoints_take -- read the report of a server that ends in order on its checkpoints */
 void train_checkpoints_take(struct train_server *server, const json_t *message);
@@ -652,10 +678,10 @@ void train_outages_close(struct train *train);
 
 /* Counts of the whole job, from workers, servers and weights */
 struct train_figures {
-	uint64_t computed;
+	uint64_t computed; /* = applied + dropped + count.lost + given_up */
 	uint64_t applied;
 	uint64_t dropped; /* not finite, late, or dropped from a queue */
-	uint64_t unresolved; /* computed, and never answered */
+	uint64_t given_up; /* computed, and never answered */
 	bool more_lost; /* there may be: workers died that knew what a server came back without */
 	uint64_t version;
 	uint64_t replayed;
@@ -665,7 +691,7 @@ struct train_figures {
 	double staleness;
 	double k_mean; /* gradients a step; NAN: there was none */
 	double rate_before; /* gradients a second until the first outage; NAN: there was none */
-	double rate_outage; /* while a server was missing */
+	double rate_outage; /* while a server was missing; NAN: too few were due to say */
 	unsigned kills;
 	unsigned recoveries;
 	bool anew; /* the optimizer's moments were lost */
@@ -676,8 +702,6 @@ struct train_figures train_figures(const struct train *train);
 double train_staleness(const struct train_stat *stat);
 double train_k_mean(const struct train *train);
 
-/* train_from_str -- the source of a server's weights, in words */
-const char *train_from_str(const struct train_outage *outage);
 const char *train_ended_str(const struct train *train);
 
 /* json.c -- NULL: no memory */

@@ -146,8 +146,7 @@ static void worker_show(const struct train *train, uint32_t i)
 		printf("worker %-10u %.1f gradients/s, %" PRIu64
 		       " gradients, %.1f %% of the time computing them%s\n",
 		       i, json_number_value(json_object_get(worker->done, "gradients_per_s")),
-		       worker->past.computed + worker->now.computed,
-		       wall > 0.0 ? 100.0 * grad / wall : 0.0,
+		       train_computed(train, i), wall > 0.0 ? 100.0 * grad / wall : 0.0,
 		       worker->state == TRAIN_WORKER_DIED ? "; died" : "");
 }
 
@@ -167,7 +166,7 @@ static void outage_show(const struct train *train, const struct train_outage *ou
 			const struct train_figures *f)
 {
 	uint64_t back_ns = outage->server ? outage->first_applied_ns : outage->ready_ns;
-	const double expected_s = train_expected_s(outage, f->rate_before);
+	const double expected_s = train_expected_s(train, outage);
 	char found[32], back[32];
 
 	printf("%-17s at %.2f s, version %" PRIu64 ": %s; noticed after %s, back after %s",
@@ -177,6 +176,8 @@ static void outage_show(const struct train *train, const struct train_outage *ou
 	       outage->state == TRAIN_OUTAGE_SURVIVED
 		       ? "-"
 		       : span(outage->killed_ns, back_ns, back, sizeof(back)));
+	if (outage->anew)
+		printf(", all replicas lost");
 	if (outage->from[0] != '\0')
 		printf(", version %" PRIu64 " %s", outage->restored_version,
 		       train_from_str(outage));
@@ -195,8 +196,19 @@ static void outage_show(const struct train *train, const struct train_outage *ou
 	printf("%s\n", outage->fenced ? "; the old one fenced itself off" : "");
 }
 
+/* A rate, or "-" */
+static const char *rate_text(double rate, char *buf, size_t buf_bytes)
+{
+	if (!isfinite(rate))
+		return "-";
+	snprintf(buf, buf_bytes, "%.1f", rate);
+	return buf;
+}
+
 static void outages_show(const struct train *train, const struct train_figures *f)
 {
+	char rate[32];
+
 	if (train->outage_count == 0)
 		return;
 	for (unsigned i = 0; i < train->outage_count; i++)
@@ -205,9 +217,9 @@ static void outages_show(const struct train *train, const struct train_figures *
 	       " replayed, %" PRIu64 " pushed again\n",
 	       "outages", f->kills, f->recoveries, f->count.lost, f->count.queued_total,
 	       f->replayed, f->count.resent);
-	if (isfinite(f->rate_outage))
-		printf("%-17s %.1f gradients/s while a server was missing, %.1f before\n", "",
-		       f->rate_outage, f->rate_before);
+	if (isfinite(f->rate_before))
+		printf("%-17s %s gradients/s while a server was missing, %.1f before\n", "",
+		       rate_text(f->rate_outage, rate, sizeof(rate)), f->rate_before);
 	if (f->anew)
 		printf("%-17s moments started anew: give --mirror-state to keep them\n",
 		       "optimizer");
@@ -224,8 +236,8 @@ static void gradients_show(const struct train_figures *f)
 	printf(")");
 	if (f->count.lost > 0 || f->more_lost)
 		printf(", %" PRIu64 " lost%s", f->count.lost, f->more_lost ? " or more" : "");
-	if (f->unresolved > 0)
-		printf(", %" PRIu64 " given up", f->unresolved);
+	if (f->given_up > 0)
+		printf(", %" PRIu64 " given up", f->given_up);
 	if (2 * f->count.dropped_nonfinite > f->computed)
 		printf("\n%-17s %s", "warning",
 		       "most gradients were not finite: see --lr, --nonfinite");

@@ -112,6 +112,8 @@ int train_server_start(struct train *train, uint32_t i, enum ol_restore restore,
 	server->role = OL_REPLICA_NONE;
 	server->member = false;
 	server->out_ns = 0;
+	if (train->chain != NULL)
+		server->addr[0] = '\0'; /* in a view it is its last process */
 	if (elsewhere) {
 		rc = listen_addr(train, i, addr);
 		if (rc != 0)

@@ -72,6 +72,9 @@ static const struct ol_conf_field train_fields[] = {
 		   "how many processes that die unasked are started again; 0: the job ends"),
 	OL_ROW_BOOL(train_set, resume, "false",
 		    "go on with the job whose checkpoints are in the folder of --checkpoint"),
+	OL_ROW_BOOL(train_set, check, "false",
+		    "check settings, data set and files, and end: status 0 and no word, or what is "
+		    "wrong; nothing is started"),
 	OL_ROW_CHOICE(
 		train_set, recovery, "partial", recoveries,
 		"of several servers one is lost: partial: it alone goes back to what --restore "
@@ -260,8 +263,8 @@ static int train_run(struct train *train)
 	ol_log_level_set((enum ol_log_level)train->set.link.log);
 	ol_logs_set((enum ol_log_format)train->set.link.log_format);
 	train->begin_ns = ol_clock_ns();
-	rc = job_start(train);
-	if (rc != 0)
+	rc = train->set.check ? train_check(train) : job_start(train);
+	if (rc != 0 || train->set.check)
 		return rc;
 	train_show_start(train);
 	train->phase = TRAIN_RUNNING;

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A drill's folder, what it says of runs that ended badly, and what it takes over from one that was cut short."""
 import json
+import os
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
+
+import plan_test
 
 from drill import kills, plan
 from drill.drill import Drill, duration, log_last, quoted, signed
@@ -94,6 +98,47 @@ class DrillTest(unittest.TestCase):
             of.run(0, "name", [])
         self.assertEqual((raised.exception.code, str(raised.exception)),
                          (7, "cannot start a run: name: No such file or directory"))
+
+    def checks(self, words: list[str], strategies: str) -> tuple[tuple[int, str], list[str]]:
+        """What comes of the check (0: runs can be made), and the command lines that train was asked about"""
+        program, asked = self.folder / "outlast", self.folder / "asked"
+        asked.write_text("")
+        program.write_text(f"""#!/bin/bash
+echo "$*" >>{asked}
+case "$*" in *--nonsense*) echo hello >&2; echo 'outlast train: --nonsense: no such option' >&2; exit 2 ;;
+*--durability=chain*) echo 'outlast train: --optimizer: not here' >&2; exit 3 ;; esac
+""")
+        program.chmod(0o755)
+        of, runs = drill(self.out), plan_test.like(strategies=strategies, kills="1")
+        of.outlast, of.words = str(program), words
+        try:
+            kills.words_check(of, runs, plan.make(runs))
+            code = 0, ""
+        except Failure as failure:
+            code = failure.code, str(failure)
+        self.assertFalse(os.path.exists(self.out))
+        return code, asked.read_text().splitlines()
+
+    def test_what_train_refuses_in_all_cases_is_refused_before_the_first(self) -> None:
+        self.assertEqual(self.checks(["--nonsense"], "checkpoint,chain"),
+                         ((2, "no run can be made: --nonsense: no such option"), mock.ANY))
+        self.assertEqual(self.checks([], "chain/async"),
+                         ((3, "no run can be made: --optimizer: not here"), mock.ANY))
+
+    def test_one_case_that_can_be_run_is_enough(self) -> None:
+        code, asked = self.checks(["--lr=1"], "chain/async,checkpoint")
+        self.assertEqual(code, (0, ""))
+        self.assertEqual(len(asked), 2)
+        for line in asked:
+            self.assertTrue(line.startswith("train --lr=1 ") and line.endswith(" --check"), line)
+            self.assertNotIn(self.out, line)
+            self.assertNotIn("--json", line)
+        self.assertEqual(len(self.checks([], "checkpoint,chain")[1]), 1)
+
+    def test_words_that_make_no_run_are_refused(self) -> None:
+        for word in ("--help", "-h", "--check"):
+            self.assertEqual(self.checks([word], "checkpoint"),
+                             ((2, f"makes no run: {word}: see outlast train --help"), []))
 
     def test_why_a_run_failed_is_its_own_last_line(self) -> None:
         log = self.folder / "log"

@@ -36,6 +36,9 @@ class Claims(unittest.TestCase):
     def not_judged(self, name):
         return self.judged(name, Verdict.CANNOT_JUDGE)
 
+    def numbers(self, name):
+        return next(one for one in judge.all_claims(self.drill) if one.id == name).numbers
+
     def test_what_was_published_is_confirmed(self):
         self.assertEqual([claim.id for claim in judge.all_claims(self.drill)], IDS)
         for name in IDS:
@@ -63,6 +66,23 @@ class Claims(unittest.TestCase):
         for run in self.of("checkpoint"):
             run.line.columns["lost"][1:] = 150.0
         self.refused("R2")
+
+    def test_the_kill_that_runs_of_one_seed_have_in_common_counts_once(self):
+        self.drill = world.drill([world.case("checkpoint", kills=kills) for kills in (1, 2)])
+        self.assertIn("in 16 of 16 recoveries", self.numbers("R2"))
+        for run in self.drill.runs:  # a run that failed has shown none
+            if run.case.kills == 1 and run.seed <= 3:
+                run.status = "failed"
+        self.assertIn("in 16 of 16 recoveries", self.numbers("R2"))
+        for run in self.drill.runs:
+            if run.seed == 1:
+                run.status = "failed"
+        self.assertIn("in 14 of 14 recoveries", self.numbers("R2"))
+
+    def test_other_workers_and_other_consistency_are_other_trials(self):
+        self.drill = world.drill([world.case("checkpoint", kills=1), world.case("checkpoint", "sync"),
+                                  world.case("checkpoint", workers=2)])
+        self.assertIn("in 40 of 40 recoveries", self.numbers("R2"))
 
     def test_the_report_knows_better_than_the_time_line_what_was_lost(self):
         for run in self.of("checkpoint"):

@@ -41,7 +41,7 @@ struct ol_policy_opts {
 	double share; /* this server's part of the job's floats; its steps are taken to cause this
 			 part of a change of loss */
 	uint32_t grace_ms; /* QUORUM: a step waits so long after its k-th gradient */
-	enum ol_late late; /* FIXED, QUORUM */
+	enum ol_late late; /* all that do not wait for ALL */
 	uint32_t late_steps; /* NEXT: how much older than the published version; 0: no bound */
 };
 

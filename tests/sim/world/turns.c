@@ -102,6 +102,16 @@ void turns_draw(struct scenario *scenario)
 	scenario->ends = true;
 }
 
+/* Late gradients that are of the next step, whose k is chosen: in place of a k, or of a quorum */
+void turns_carried_draw(struct scenario *scenario)
+{
+	if (scenario->late != OL_LATE_NEXT || !sim_ppm(400000))
+		return;
+	scenario->wait = OL_WAIT_DBW + sim_below(3);
+	scenario->wait_k = scenario->wait == OL_WAIT_ADASYNC ? 1 + sim_below(scenario->workers) : 0;
+	scenario->grace_ms = 0;
+}
+
 bool turns_lacks(void)
 {
 	return lacks;

@@ -58,6 +58,8 @@ struct dbw_opts {
 	struct dbw_problem *problem; /* NULL: only times are simulated */
 	enum ol_wait wait;
 	uint32_t k; /* FIXED, ADASYNC */
+	enum ol_late late;
+	uint32_t late_steps;
 	uint32_t workers;
 	enum ol_on_late on_late;
 	double ask; /* PULL: how long a worker takes to ask for weights */

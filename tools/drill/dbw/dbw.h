@@ -6,6 +6,7 @@
  * Learning", arXiv 2004.14696)
  *
  *	course.py  problems, settings, runs; each run's result, for the report
+ *	late.py    the same of late gradients that are of the next step
  *	live.py    the same experiment with real processes
  *	trial.c    runs by their description
  *	run.c      one run: workers and a server under a virtual clock

@@ -80,15 +80,15 @@ def of(lates: list[Late], group: str) -> list[Late]:
 
 
 CLAIMS: tuple[tuple[str, str, str, Callable[[list[Late], Claim], None]], ...] = (
-    ("L1", "DBW is faster where late gradients are of the next step (late=next)",
+    ("L1", "not published: DBW is faster where late gradients are of the next step (late=next)",
      "over the grid with alpha > 0 faster than dropping beyond doubt, and at least 0.95 times as fast in every setting",
      lambda lates, claim: judge(of(lates, "grid"), claim, NEXT, True)),
-    ("L2", "DBW is faster where they are, and count less (late=aged)", "the same",
+    ("L2", "not published: DBW is faster where they are, and count less (late=aged)", "the same",
      lambda lates, claim: judge(of(lates, "grid"), claim, AGED, True)),
-    ("L3", "late=next, where the learning rate is four times as large",
+    ("L3", "not published: late=next, where the learning rate is four times as large",
      "over these settings faster than dropping beyond doubt",
      lambda lates, claim: judge(of(lates, "large"), claim, NEXT, False)),
-    ("L4", "late=aged, where the learning rate is four times as large", "the same",
+    ("L4", "not published: late=aged, where the learning rate is four times as large", "the same",
      lambda lates, claim: judge(of(lates, "large"), claim, AGED, False)))
 
 

@@ -81,7 +81,7 @@ struct ol_update {
 	uint32_t count; /* gradients in it */
 	/* Norms over this shard's part of the vectors; ignored unless ol_policy_wants_norms().
 	   NaN: not known, as another server made the step. */
-	double norm2_sum; /* sum over its gradients g_j of ||g_j||^2 */
+	double norm2_sum; /* sum over its gradients g_j, times their factors, of ||g_j||^2 */
 	double norm2_mean; /* ||(1/count) sum g_j||^2 */
 };
 

@@ -41,7 +41,7 @@ struct ol_policy_opts {
 	double share; /* this server's part of the job's floats; its steps are taken to cause this
 			 part of a change of loss */
 	uint32_t grace_ms; /* QUORUM: a step waits so long after its k-th gradient */
-	enum ol_late late; /* FIXED, QUORUM */
+	enum ol_late late; /* all that do not wait for ALL */
 	uint32_t late_steps; /* NEXT: how much older than the published version; 0: no bound */
 };
 
@@ -81,7 +81,7 @@ struct ol_update {
 	uint32_t count; /* gradients in it */
 	/* Norms over this shard's part of the vectors; ignored unless ol_policy_wants_norms().
 	   NaN: not known, as another server made the step. */
-	double norm2_sum; /* sum over its gradients g_j of ||g_j||^2 */
+	double norm2_sum; /* sum over its gradients g_j, times their factors, of ||g_j||^2 */
 	double norm2_mean; /* ||(1/count) sum g_j||^2 */
 };
 

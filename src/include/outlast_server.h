@@ -59,8 +59,8 @@ enum ol_restore {
 };
 
 /*
- * SYNC: how many gradients a step waits for. Later gradients are dropped and counted. One line
- * each: the name, and the name of its policy inside the library.
+ * SYNC: how many gradients a step waits for. Later gradients are dropped and counted, or as
+ * enum ol_late says. One line each: the name, and the name of its policy inside the library.
  */
 #define OL_WAIT_MAP(X) \
 	X(ALL, all) /* one of every worker: the run is a function of its seed */ \
@@ -76,7 +76,7 @@ enum ol_wait {
 #undef X
 };
 
-/* SYNC, FIXED and QUORUM: what becomes of a gradient that comes too late for its step. */
+/* SYNC, all but ALL: what becomes of a gradient that comes too late for its step. */
 enum ol_late {
 	OL_LATE_DROP, /* it is dropped and counted */
 	/* It is a gradient of the next step, with its weight. A worker gives one gradient to a step:

@@ -64,6 +64,7 @@ static void adasync_on_update(struct ol_policy *policy, const struct ol_update *
 }
 
 const struct ol_policy_kind ol_policy_adasync = {
+	.carries = true,
 	.one_decides = true,
 	.fault = adasync_fault,
 	.init = adasync_init,

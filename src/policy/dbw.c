@@ -132,7 +132,8 @@ static int blind_init(struct ol_policy *policy)
 	policy->own = dbw;
 	policy->k = opts->workers;
 	dbw->is_blind = true;
-	return ol_times_create(opts->workers, opts->workers_max, opts->decay, &dbw->times);
+	return ol_times_create(opts->workers, opts->workers_max, opts->decay,
+			       opts->late != OL_LATE_DROP, &dbw->times);
 }
 
 static int dbw_init(struct ol_policy *policy)
@@ -160,6 +161,18 @@ static void dbw_fini(struct ol_policy *policy)
 	free(dbw);
 }
 
+/* The last step that it is, or could be, a gradient of: that at the version of now, if what is late is carried */
+static uint64_t last_version(const struct ol_policy *policy, const struct ol_arrival *arrival)
+{
+	const uint64_t bound = policy->opts.late_steps;
+
+	if (policy->opts.late == OL_LATE_DROP)
+		return arrival->base_version;
+	return bound != 0 && arrival->version > arrival->base_version + bound
+		       ? arrival->base_version + bound
+		       : arrival->version;
+}
+
 static enum ol_verdict dbw_on_gradient(struct ol_policy *policy, const struct ol_arrival *arrival)
 {
 	struct dbw *dbw = policy->own;
@@ -167,9 +180,10 @@ static enum ol_verdict dbw_on_gradient(struct ol_policy *policy, const struct ol
 
 	if (!arrival->queued && !arrival->again)
 		ol_times_on_gradient(dbw->times, arrival->worker, arrival->base_version,
-				     arrival->now_ns);
+				     last_version(policy, arrival), arrival->now_ns);
 	verdict = ol_sync_on_gradient(policy, arrival);
-	if (verdict == OL_VERDICT_LATE && !dbw->is_blind && !arrival->queued &&
+	/* its loss is of the step that it missed, whether it is dropped or of a later one */
+	if (verdict != OL_VERDICT_WAIT && !dbw->is_blind && !arrival->queued && !arrival->again &&
 	    arrival->base_version < policy->version)
 		ol_gain_on_late(&dbw->gain, policy->version - 1 - arrival->base_version,
 				(double)arrival->loss);
@@ -208,6 +222,7 @@ static void dbw_get_stat(const struct ol_policy *policy, struct ol_policy_stat *
 
 const struct ol_policy_kind ol_policy_dbw = {
 	.wants_norms = true,
+	.carries = true,
 	.one_decides = true,
 	.fault = dbw_fault,
 	.init = dbw_init,
@@ -219,6 +234,7 @@ const struct ol_policy_kind ol_policy_dbw = {
 };
 
 const struct ol_policy_kind ol_policy_dbw_blind = {
+	.carries = true,
 	.one_decides = true,
 	.fault = blind_fault,
 	.init = blind_init,

@@ -11,7 +11,9 @@
 /* A step that windows look back to; NaN: not known. */
 struct ol_gain_step {
 	uint32_t count;
-	double squares; /* sum of ||g_j - mean||^2: count - 1 times an estimate of V */
+	double factor, factor2; /* as in struct ol_gain_input */
+	double squares; /* `freedom` times an estimate of V; without late ones the sum of ||g_j - mean||^2 … */
+	double freedom; /* … and count - 1 */
 	double mean2; /* ||mean||^2 */
 	double loss; /* mean, late gradients included … */
 	uint32_t losses; /* … and their count */
@@ -37,9 +39,12 @@ int ol_gain_init(struct ol_gain *gain, const struct ol_policy_opts *opts)
 	*gain = (struct ol_gain){
 		.lr = opts->lr,
 		.share = opts->share,
+		.carries = opts->late != OL_LATE_DROP,
 		.loss_ratio = opts->loss_ratio,
 		.window = opts->window,
 		.smoothness_window = opts->smoothness_window,
+		.factor = 1.0,
+		.factor2 = 1.0,
 		.norm2 = NAN,
 		.variance = NAN,
 		.smoothness = NAN,
@@ -88,7 +93,7 @@ static void variance_estimate(struct ol_gain *gain, uint32_t steps)
 
 		if (!isnan(step->squares) && step->count > 1) {
 			squares += step->squares;
-			freedom += step->count - 1;
+			freedom += step->freedom;
 		}
 	}
 	for (uint32_t i = 0; i < steps; i++) {
@@ -101,7 +106,24 @@ static void variance_estimate(struct ol_gain *gain, uint32_t steps)
 		gain->loss_variance = spread / loss_freedom;
 }
 
-/* Estimate N from E mean2 = N + V / k; a step's weight is its number of gradients. */
+/* The factors of a gradient: what is in flight is as old as what came before it */
+static void factors_estimate(struct ol_gain *gain, uint32_t steps)
+{
+	double factor = 0.0, factor2 = 0.0, gradients = 0.0;
+
+	for (uint32_t i = 0; i < steps; i++) {
+		const struct ol_gain_step *step = step_at(gain, i);
+
+		gradients += step->count;
+		factor += step->count * step->factor;
+		factor2 += step->count * step->factor2;
+	}
+	gain->factor = factor / gradients;
+	gain->factor2 = factor2 / gradients;
+}
+
+/* Estimate N from E mean2 = s^2 N + q V / k, with s and q the means of factors and their squares; a
+ * step's weight is its number of gradients. */
 static void norm_estimate(struct ol_gain *gain, uint32_t steps)
 {
 	double mean2 = 0.0, gradients = 0.0, known = 0.0;
@@ -112,8 +134,8 @@ static void norm_estimate(struct ol_gain *gain, uint32_t steps)
 		if (isnan(step->mean2))
 			continue;
 		mean2 += step->count * step->mean2;
-		gradients += step->count;
-		known += 1.0;
+		gradients += step->count * step->factor * step->factor;
+		known += step->factor2;
 	}
 	if (!(known > 0.0) || isnan(gain->variance))
 		return;
@@ -122,35 +144,60 @@ static void norm_estimate(struct ol_gain *gain, uint32_t steps)
 	gain->norm2 = (mean2 - gain->variance * known) / gradients;
 }
 
-/* Sums over pairs of neighbouring steps of a window, weighted by a triangle */
+/* Sums over the steps between neighbouring ones whose loss is known */
+struct between {
+	double norm2; /* s N */
+	double mean2;
+	double factor; /* s */
+};
+
+/* Sums over a window, weighted by a triangle */
 struct sums {
 	double change; /* of the loss, by this server's share */
-	double descent; /* lr N */
+	double descent; /* lr s N */
 	double mean2;
-	double weight;
+	double weight; /* times s */
 	double noise; /* of change: squared, in variances of one gradient's loss */
 };
 
+static void between_add(const struct ol_gain *gain, const struct ol_gain_step *step,
+			struct between *between)
+{
+	between->norm2 +=
+		(step->mean2 - gain->variance * step->factor2 / step->count) / step->factor;
+	between->mean2 += step->mean2;
+	between->factor += step->factor;
+}
+
 static struct sums pairs_sum(const struct ol_gain *gain, uint32_t pairs)
 {
+	const struct ol_gain_step *to = step_at(gain, 0);
+	struct between between = { 0 };
 	struct sums sums = { 0 };
 	double weight_before = 0.0;
 
 	for (uint32_t i = 0; i < pairs; i++) {
-		const struct ol_gain_step *to = step_at(gain, i), *from = step_at(gain, i + 1);
+		const struct ol_gain_step *from = step_at(gain, i + 1);
 		double weight = i + 1 < pairs - i ? i + 1 : pairs - i;
 
-		if (isnan(to->loss) || isnan(from->loss) || isnan(from->mean2))
+		between_add(gain, from, &between);
+		/* where gradients are carried, the losses of the newest steps come later */
+		if (gain->carries && isnan(from->loss) && !isnan(from->mean2))
 			continue;
-		sums.change += weight * gain->share * (to->loss - from->loss);
-		sums.descent += weight * gain->lr * (from->mean2 - gain->variance / from->count);
-		sums.mean2 += weight * from->mean2;
-		sums.weight += weight;
-		sums.noise += (weight - weight_before) * (weight - weight_before) / to->losses;
-		weight_before = weight;
+		if (!isnan(to->loss) && !isnan(from->loss) && !isnan(between.mean2)) {
+			sums.change += weight * gain->share * (to->loss - from->loss);
+			sums.descent += weight * gain->lr * between.norm2;
+			sums.mean2 += weight * between.mean2;
+			sums.weight += weight * between.factor;
+			sums.noise +=
+				(weight - weight_before) * (weight - weight_before) / to->losses;
+			weight_before = weight;
+		}
+		to = from;
+		between = (struct between){ 0 };
 	}
 	if (weight_before > 0.0)
-		sums.noise += weight_before * weight_before / step_at(gain, pairs)->losses;
+		sums.noise += weight_before * weight_before / to->losses;
 	sums.noise *= gain->share * gain->share;
 	return sums;
 }
@@ -193,11 +240,15 @@ static bool loss_rose(const struct ol_gain *gain)
 {
 	const struct ol_gain_step *to, *from;
 	double rise, error;
+	uint32_t i = 0;
 
-	if (gain->count < 2)
+	/* where gradients are carried, the losses of the newest steps come later */
+	while (gain->carries && i < gain->count && isnan(step_at(gain, i)->loss))
+		i++;
+	if (i + 1 >= gain->count || !gain->has_news)
 		return false;
-	to = step_at(gain, 0);
-	from = step_at(gain, 1);
+	to = step_at(gain, i);
+	from = step_at(gain, i + 1);
 	if (isnan(to->loss) || isnan(from->loss))
 		return false;
 	rise = to->loss - from->loss;
@@ -215,6 +266,8 @@ void ol_gain_on_step(struct ol_gain *gain, const struct ol_gain_input *input)
 {
 	struct ol_gain_step step = {
 		.count = input->count,
+		.factor = input->factor,
+		.factor2 = input->factor2,
 		.squares = NAN,
 		.mean2 = NAN,
 		.loss = input->losses > 0 && isfinite(input->loss) ? input->loss : NAN,
@@ -227,7 +280,11 @@ void ol_gain_on_step(struct ol_gain *gain, const struct ol_gain_input *input)
 		step.loss_spread = input->loss_spread;
 	}
 	if (norms_known(input)) {
-		step.squares = fmax(input->norm2_sum - input->count * input->norm2_mean, 0.0);
+		const double part = step.factor * step.factor / step.factor2;
+
+		step.squares =
+			fmax(part * input->norm2_sum - input->count * input->norm2_mean, 0.0);
+		step.freedom = input->count * step.factor * step.factor - step.factor2;
 		step.mean2 = input->norm2_mean;
 	}
 	gain->variance_age = step.mean2 >= 0.0 && step.count > 1 ? 0 : gain->variance_age + 1;
@@ -235,10 +292,13 @@ void ol_gain_on_step(struct ol_gain *gain, const struct ol_gain_input *input)
 	gain->count += gain->count < STEPS_MAX;
 	*step_at(gain, 0) = step;
 	window = steps_of(gain, gain->window);
+	factors_estimate(gain, window);
 	variance_estimate(gain, window);
 	norm_estimate(gain, window);
 	smoothness_estimate(gain);
+	gain->has_news = gain->has_news || !isnan(step.loss);
 	gain->rose = loss_rose(gain);
+	gain->has_news = false;
 	if (!isnan(step.loss))
 		gain->loss = step.loss;
 }
@@ -246,19 +306,28 @@ void ol_gain_on_step(struct ol_gain *gain, const struct ol_gain_input *input)
 void ol_gain_on_late(struct ol_gain *gain, uint64_t age, double loss)
 {
 	struct ol_gain_step *step;
+	double off;
 
 	if (age >= gain->count || !isfinite(loss))
 		return;
 	step = step_at(gain, (uint32_t)age);
-	if (step->losses == 0)
+	if (step->losses == 0 && !gain->carries)
 		return;
-	step->losses++;
-	step->loss += (loss - step->loss) / step->losses;
+	off = step->losses == 0 ? 0.0 : loss - step->loss;
+	if (step->losses++ == 0)
+		step->loss = loss;
+	step->loss += off / step->losses;
+	if (!gain->carries)
+		return;
+	gain->has_news = gain->has_news || step->losses == 1;
+	step->loss_spread += off * (loss - step->loss);
+	step->loss_freedom += step->losses > 1;
 }
 
 double ol_gain_expect(const struct ol_gain *gain, double k)
 {
 	double half = gain->smoothness * gain->lr * gain->lr / 2.0;
 
-	return (gain->lr - half) * gain->drive - half * gain->variance / k;
+	return (gain->lr * gain->factor - half * gain->factor * gain->factor) * gain->drive -
+	       half * gain->variance * gain->factor2 / k;
 }

@@ -30,6 +30,7 @@ struct ol_gain {
 	uint32_t window; /* gradients */
 	uint32_t smoothness_window; /* gradients */
 
+	double factor, factor2; /* means of a gradient's factor in its step, and of its square */
 	double norm2; /* N */
 	double variance; /* V */
 	double smoothness; /* L; 0 if noise would make it negative */
@@ -41,14 +42,18 @@ struct ol_gain {
 	double drive; /* the N with which the formula gives the observed fall of the loss */
 	uint32_t count; /* steps that are remembered */
 	uint32_t newest;
+	bool carries; /* gradients that missed their step are of a later one */
+	bool has_news; /* since the last step the loss of one has become known */
 	struct ol_gain_step *steps; /* a ring */
 };
 
 /* One step. Its losses: one a gradient, without NaNs. */
 struct ol_gain_input {
 	uint32_t count; /* gradients */
-	double norm2_sum;
-	double norm2_mean; /* as in struct ol_update; NaN: not known */
+	double factor; /* means over them: of their factors, 1 if none missed its step … */
+	double factor2; /* … and of these squared */
+	double norm2_sum; /* of the gradients times their factors … */
+	double norm2_mean; /* … as in struct ol_update; NaN: not known */
 	uint32_t losses;
 	double loss; /* mean */
 	double loss_spread; /* sum of squared distances from the mean */

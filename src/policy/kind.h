@@ -18,7 +18,8 @@
 enum ol_held {
 	OL_HELD_NONE,
 	OL_HELD_FRESH, /* computed at the published version */
-	OL_HELD_OLD, /* it waited in a queue for its server, or for a step (OL_LATE_NEXT) */
+	OL_HELD_CARRIED, /* it missed its step, and is of the next one (OL_LATE_NEXT) */
+	OL_HELD_OLD, /* it waited in a queue for its server, or its server was lost: of what weights is not known */
 };
 
 /* Every member is set; to ol_policy_no_*() if a policy has no work there. */
@@ -59,6 +60,7 @@ struct ol_policy {
 	/* by worker */
 	uint8_t *held; /* enum ol_held */
 	float *held_loss;
+	float *held_factor; /* on the gradient in its step: below 1 if it was carried, of OL_LATE_AGED */
 	bool *present;
 
 	/* Set by a kind that has `least`: when a step is made of so many, or more */

@@ -54,7 +54,7 @@ static const char *late_fault(const struct ol_policy_kind *kind, const struct ol
 	if ((unsigned)opts->late > OL_LATE_AGED)
 		return "late has no such value";
 	if (opts->late != OL_LATE_DROP && !kind->carries)
-		return "late is next or aged, which is for sync of the first k and of a quorum only";
+		return "late is next or aged, which is for steps of sync that do not wait for every worker";
 	return NULL;
 }
 
@@ -137,8 +137,10 @@ int ol_policy_create(const struct ol_policy_opts *given, struct ol_policy **ret_
 	policy->loss = NAN;
 	policy->held = calloc(opts.workers_max, sizeof(*policy->held));
 	policy->held_loss = calloc(opts.workers_max, sizeof(*policy->held_loss));
+	policy->held_factor = calloc(opts.workers_max, sizeof(*policy->held_factor));
 	policy->present = calloc(opts.workers_max, sizeof(*policy->present));
-	if (policy->held != NULL && policy->held_loss != NULL && policy->present != NULL)
+	if (policy->held != NULL && policy->held_loss != NULL && policy->held_factor != NULL &&
+	    policy->present != NULL)
 		rc = kind->init(policy);
 	if (rc != 0) {
 		ol_policy_destroy(policy);
@@ -156,6 +158,7 @@ void ol_policy_destroy(struct ol_policy *policy)
 	policy->kind->fini(policy);
 	free(policy->held);
 	free(policy->held_loss);
+	free(policy->held_factor);
 	free(policy->present);
 	free(policy);
 }

@@ -56,6 +56,21 @@ static bool is_too_old(const struct ol_policy *policy, const struct ol_arrival *
 	       arrival->version - arrival->base_version > policy->opts.late_steps;
 }
 
+static void hold(struct ol_policy *policy, const struct ol_arrival *arrival, bool old)
+{
+	enum ol_held held = old ? OL_HELD_CARRIED : OL_HELD_FRESH;
+	float factor = 1.0f;
+
+	if (arrival->queued || (old && arrival->again))
+		held = OL_HELD_OLD;
+	else if (old && policy->opts.late == OL_LATE_AGED)
+		factor = 1.0f / (1.0f + (float)(arrival->version - arrival->base_version));
+	policy->held[arrival->worker] = held;
+	policy->held_loss[arrival->worker] = arrival->loss;
+	policy->held_factor[arrival->worker] = factor;
+	policy->held_count++;
+}
+
 enum ol_verdict ol_sync_on_gradient(struct ol_policy *policy, const struct ol_arrival *arrival)
 {
 	const bool next = policy->opts.late != OL_LATE_DROP || arrival->again;
@@ -70,9 +85,7 @@ enum ol_verdict ol_sync_on_gradient(struct ol_policy *policy, const struct ol_ar
 	if (second)
 		return OL_VERDICT_WAIT;
 	policy->carried += old;
-	policy->held[arrival->worker] = arrival->queued || old ? OL_HELD_OLD : OL_HELD_FRESH;
-	policy->held_loss[arrival->worker] = arrival->loss;
-	policy->held_count++;
+	hold(policy, arrival, old);
 	return ol_policy_ready(policy) ? OL_VERDICT_STEP : OL_VERDICT_HOLD;
 }
 
@@ -84,15 +97,24 @@ static struct ol_gain_input step_read(const struct ol_policy *policy,
 		.count = update->count,
 		.norm2_sum = update->norm2_sum,
 		.norm2_mean = update->norm2_mean,
+		.factor = 1.0,
+		.factor2 = 1.0,
 	};
+	uint32_t held = 0;
 
 	for (uint32_t i = 0; i < policy->opts.workers_max; i++) {
 		double loss = (double)policy->held_loss[i], off = loss - input.loss;
+		double factor = (double)policy->held_factor[i];
 
 		/* a queued gradient was computed at other weights: its loss does not count here,
 		 * and its norm cannot be taken out of the sum */
 		if (policy->held[i] == OL_HELD_OLD)
 			input.norm2_sum = NAN;
+		if (policy->held[i] != OL_HELD_NONE) {
+			input.factor += (factor - input.factor) / ++held;
+			input.factor2 += (factor * factor - input.factor2) / held;
+		}
+		/* that of a carried one is of the step which it missed */
 		if (policy->held[i] != OL_HELD_FRESH || !isfinite(loss))
 			continue;
 		input.losses++;
@@ -104,9 +126,26 @@ static struct ol_gain_input step_read(const struct ol_policy *policy,
 	return input;
 }
 
+/* The mean loss of the gradients of a step, also of those that missed theirs; NaN: none is known */
+static double step_loss(const struct ol_policy *policy)
+{
+	double mean = NAN;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < policy->opts.workers_max; i++) {
+		double loss = (double)policy->held_loss[i];
+
+		if ((policy->held[i] == OL_HELD_FRESH || policy->held[i] == OL_HELD_CARRIED) &&
+		    isfinite(loss))
+			mean = count++ == 0 ? loss : mean + (loss - mean) / count;
+	}
+	return mean;
+}
+
 struct ol_gain_input ol_sync_step(struct ol_policy *policy, const struct ol_update *update)
 {
 	struct ol_gain_input input = step_read(policy, update);
+	double loss = step_loss(policy);
 
 	for (uint32_t i = 0; i < policy->opts.workers_max; i++)
 		policy->held[i] = OL_HELD_NONE;
@@ -114,7 +153,7 @@ struct ol_gain_input ol_sync_step(struct ol_policy *policy, const struct ol_upda
 	if (update->count == 0)
 		return input;
 	policy->h = update->count;
-	policy->loss = input.losses > 0 ? input.loss : policy->loss;
+	policy->loss = isnan(loss) ? policy->loss : loss;
 	policy->version = update->version;
 	return input;
 }

@@ -39,12 +39,14 @@ struct ol_times {
 	uint32_t levels;
 	uint32_t words; /* of a step's part of pushed */
 	double decay;
+	bool carries;
 	uint64_t version; /* newest */
 	uint32_t *level_k;
 	uint32_t *level_of; /* by k up to workers: the last level that is not above it */
 	struct step *steps;
 	uint64_t *pushed; /* a bit a step and worker: its gradient has landed */
-	struct ol_isotonic grid; /* a row a level of h, the largest first: so it rises downwards */
+	/* A row a level of h, so that it rises downwards: the largest first, or the smallest if gradients are carried */
+	struct ol_isotonic grid;
 };
 
 static uint32_t level_after(uint32_t k, uint32_t workers)
@@ -78,7 +80,7 @@ static void levels_fill(struct ol_times *times)
 	}
 }
 
-int ol_times_create(uint32_t workers, uint32_t workers_max, double decay,
+int ol_times_create(uint32_t workers, uint32_t workers_max, double decay, bool carries,
 		    struct ol_times **ret_times)
 {
 	struct ol_times *times = calloc(1, sizeof(*times));
@@ -88,6 +90,7 @@ int ol_times_create(uint32_t workers, uint32_t workers_max, double decay,
 	times->workers = workers;
 	times->workers_max = workers_max;
 	times->decay = decay;
+	times->carries = carries;
 	times->levels = levels_count(workers);
 	times->words = (workers_max + WORD_BITS - 1) / WORD_BITS;
 	times->level_k = calloc(times->levels, sizeof(*times->level_k));
@@ -125,7 +128,9 @@ uint32_t ol_times_level(const struct ol_times *times, uint32_t k)
 
 static uint32_t row_of(const struct ol_times *times, uint32_t h)
 {
-	return times->levels - 1 - ol_times_level(times, h);
+	const uint32_t level = ol_times_level(times, h);
+
+	return times->carries ? level : times->levels - 1 - level;
 }
 
 static void sample(struct ol_times *times, const struct step *step, uint64_t now_ns)
@@ -134,23 +139,38 @@ static void sample(struct ol_times *times, const struct step *step, uint64_t now
 
 	if (times->level_k[level] == step->landed)
 		ol_isotonic_add(&times->grid, step->row, level,
-				(double)(now_ns - step->start_ns) * 1e-9);
+				now_ns < step->start_ns ? 0.0
+							: (double)(now_ns - step->start_ns) * 1e-9);
 }
 
-void ol_times_on_gradient(struct ol_times *times, uint32_t worker, uint64_t base_version,
-			  uint64_t now_ns)
+/* A gradient is there for the step that is made of weights of this version */
+static void land(struct ol_times *times, uint32_t worker, uint64_t version, uint64_t now_ns)
 {
-	size_t slot = base_version % STEPS;
+	size_t slot = version % STEPS;
 	struct step *step = &times->steps[slot];
 	uint64_t *word = &times->pushed[slot * times->words + worker / WORD_BITS];
 	uint64_t bit = (uint64_t)1 << worker % WORD_BITS;
 
-	if (!step->known || step->version != base_version || now_ns < step->start_ns ||
-	    (*word & bit) != 0 || step->landed == times->workers)
+	if (!step->known || step->version != version || (*word & bit) != 0 ||
+	    step->landed == times->workers)
 		return;
 	*word |= bit;
 	step->landed++;
 	sample(times, step, now_ns);
+}
+
+void ol_times_on_gradient(struct ol_times *times, uint32_t worker, uint64_t base_version,
+			  uint64_t last_version, uint64_t now_ns)
+{
+	const struct step *own = &times->steps[base_version % STEPS];
+
+	/* what is carried may land before the weights of its step are there, but not before its own */
+	if (own->known && own->version == base_version && now_ns < own->start_ns)
+		return;
+	if (base_version < last_version && last_version - base_version >= STEPS)
+		base_version = last_version - STEPS + 1; /* older steps are forgotten */
+	for (uint64_t i = 0; base_version <= last_version && i <= last_version - base_version; i++)
+		land(times, worker, base_version + i, now_ns);
 }
 
 void ol_times_on_update(struct ol_times *times, uint64_t version, uint64_t now_ns, uint32_t count)

@@ -20,16 +20,17 @@ struct ol_times;
 
 /*
  * ol_times_create -- workers: the largest k; workers_max: ids are below it; decay: factor on
- * samples an update
+ * samples an update; carries: gradients that missed their step are of a later one
  * Errors: -ENOMEM
  */
-int ol_times_create(uint32_t workers, uint32_t workers_max, double decay,
+int ol_times_create(uint32_t workers, uint32_t workers_max, double decay, bool carries,
 		    struct ol_times **ret_times);
 void ol_times_destroy(struct ol_times *times);
 
-/* ol_times_on_gradient -- a gradient computed at base_version has landed */
+/* ol_times_on_gradient -- a gradient computed at base_version has landed; it is, or would have been, of each step
+ * from there to that at last_version */
 void ol_times_on_gradient(struct ol_times *times, uint32_t worker, uint64_t base_version,
-			  uint64_t now_ns);
+			  uint64_t last_version, uint64_t now_ns);
 /* ol_times_on_update -- version was published, after a step of count gradients (0: dropped) */
 void ol_times_on_update(struct ol_times *times, uint64_t version, uint64_t now_ns, uint32_t count);
 

@@ -387,7 +387,9 @@ static struct ol_server_opts options(void)
 	if (opts.wait == OL_WAIT_FIXED && more >> 7 != 0) {
 		opts.wait = OL_WAIT_QUORUM;
 		opts.grace_ms = 1;
-		opts.late = OL_LATE_NEXT;
+	}
+	if ((how & 1) != 0 && opts.wait != OL_WAIT_ALL && more >> 7 != 0) {
+		opts.late = how >> 5 == 7 ? OL_LATE_AGED : OL_LATE_NEXT;
 		opts.late_steps = how >> 5;
 	}
 	opts.wait_k = 1;

@@ -2,7 +2,7 @@
 
 /*
  * backup.c -- with steps that do not wait for all workers, a late gradient is dropped and counted
- * once, an applied one is in the weights once, and lost workers are not waited for. Also when a
+ * once, or is of the next step, an applied one is in the weights once, and lost workers are not waited for. Also when a
  * chain's head dies, and with bounded staleness.
  *
  * All elements of worker k's gradients are k + 1, the rule sums, and the learning rate is a power of
@@ -133,6 +133,7 @@ static int train(const struct job *job, long id)
 	check_ok(job_pull(worker, OL_PULL_NEWEST));
 	check_weights(worker);
 	check_accounts(worker, late, (uint32_t)id);
+	check(late == 0 || job->opts.late == OL_LATE_DROP);
 	ol_worker_close(worker);
 	return 0;
 }
@@ -164,13 +165,15 @@ static void story_begin(struct job *job)
 	memset(job, 0, sizeof(*job));
 }
 
-static void the_first_ones_make_a_step(enum ol_wait wait)
+static void the_first_ones_make_a_step(enum ol_wait wait, enum ol_late late)
 {
+	struct ol_server_opts opts = backup_opts(wait);
 	pid_t pids[WORKERS];
 	struct job job;
 
 	story_begin(&job);
-	job_start(&job, backup_opts(wait), 0.0f);
+	opts.late = late;
+	job_start(&job, opts, 0.0f);
 	for (int k = 0; k < WORKERS; k++)
 		pids[k] = job_fork(train, &job, k);
 	for (int k = 0; k < WORKERS; k++)
@@ -389,18 +392,22 @@ int main(void)
 	static const struct {
 		const char *name;
 		enum ol_wait wait;
-	} waits[] = { { "the first two", OL_WAIT_FIXED },
-		      { "dbw", OL_WAIT_DBW },
-		      { "dbw, blind", OL_WAIT_DBW_BLIND },
-		      { "adasync", OL_WAIT_ADASYNC },
-		      { "a quorum", OL_WAIT_QUORUM } };
+		enum ol_late late;
+	} waits[] = { { "the first two", OL_WAIT_FIXED, OL_LATE_DROP },
+		      { "dbw", OL_WAIT_DBW, OL_LATE_DROP },
+		      { "dbw, blind", OL_WAIT_DBW_BLIND, OL_LATE_DROP },
+		      { "adasync", OL_WAIT_ADASYNC, OL_LATE_DROP },
+		      { "a quorum", OL_WAIT_QUORUM, OL_LATE_DROP },
+		      { "dbw, late is next", OL_WAIT_DBW, OL_LATE_NEXT },
+		      { "dbw, blind, late is next", OL_WAIT_DBW_BLIND, OL_LATE_NEXT },
+		      { "adasync, late is next", OL_WAIT_ADASYNC, OL_LATE_NEXT } };
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
 	check(board != MAP_FAILED);
 	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
-		the_first_ones_make_a_step(waits[i].wait);
+		the_first_ones_make_a_step(waits[i].wait, waits[i].late);
 		printf("ok %s\n", waits[i].name);
 	}
 	what_cannot_be_is_refused();

@@ -47,7 +47,10 @@ for row in rows:
 even = {r["method"]: r for r in rows if r["alpha"] == "0" and r["target"] == "0.01"}
 assert float(even["dbw"]["k_mean"]) > 15, even["dbw"] # equal times: for all
 claims = {c["id"]: c for c in report["claims"]}
-assert sorted(claims) == sorted(f"D{i}" for i in range(1, 13)), claims
+assert sorted(claims) == sorted([*(f"D{i}" for i in range(1, 13)), *(f"L{i}" for i in range(1, 5))]), claims
+late = {c["method"]: c for c in report["lates"][0]["cells"]}
+assert late["dbw"]["wasted"] > 0.3 and late["dbw,late=next"]["wasted"] == late["dbw,late=aged"]["wasted"] == 0, late
+assert late["dbw,late=next"]["time"][0] < late["dbw"]["time"][0], late
 assert {c["verdict"] for c in claims.values()} == {"cannot be judged here"}, claims
 deviations = [float(w) for w in claims["D1"]["numbers"].split() if w.replace(".", "").isdigit() and "." in w]
 assert len(deviations) == 2 and all(d < 3 for d in deviations), claims["D1"]

@@ -58,6 +58,10 @@ for policy in dbw dbw-blind adasync,k=2; do
 	late "$policy" --consistency sync:$policy "${delays[@]}" --steps 200
 	truth "$policy: steps" 'r["version"] >= 200'
 done
+for late in next aged; do
+	late "dbw, late is $late" --consistency sync:dbw,late=$late "${delays[@]}" --steps 200
+	truth "dbw, $late: none is dropped before the end" 'r["version"] >= 200 and r["gradients_late"] <= 4 and r["gradients_carried"] > 0'
+done
 # a step lasts as long as three gradients and the grace: the fourth is too slow
 late "a grace" --consistency sync:quorum,k=3,grace=30 --delay exp:mean=1ms,alpha=0+slow:workers=1,factor=400 --steps 40
 truth "a grace: three a step" '2.9 < r["k_mean"] < 3.2 and 30 * 40 < r["wall_s"] * 1000'

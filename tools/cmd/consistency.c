@@ -12,11 +12,12 @@
 
 const char ol_consistency_help[] =
 	"async: every gradient is a step; sync: a step takes one of every worker; sync:k=N: the "
-	"first N, what comes later is dropped; sync:dbw: N chosen for each step, for the fastest "
-	"fall of the loss, sync:dbw-blind: for the most gradients a second; sync:adasync[,k=N]: N "
-	"and more as the loss falls; sync:quorum,k=N[,grace=MS][,late=L]: never fewer than N, and "
-	"those that come within MS milliseconds of the N-th, 0 without it; late=drop, next, aged or a number of "
-	"steps: what becomes of late ones; ssp:N: as async, but who is N gradients ahead of the slowest waits";
+	"first N; sync:dbw: N chosen for each step, for the fastest fall of the loss, sync:dbw-blind: "
+	"for the most gradients a second; sync:adasync[,k=N]: N and more as the loss falls; "
+	"sync:quorum,k=N[,grace=MS]: never fewer than N, and those that come within MS milliseconds of "
+	"the N-th, 0 without it; what comes later is dropped, or, with late=next behind any of these, "
+	"of the next step, late=aged: where it counts less, late=L: if it is not later than L steps; "
+	"ssp:N: as async, but who is N gradients ahead of the slowest waits";
 
 static const struct {
 	const char *word;
@@ -28,11 +29,11 @@ static const struct {
 	{ .word = "sync:dbw", .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_DBW } },
 	{ .word = "sync:dbw-blind",
 	  .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_DBW_BLIND } },
-	{ .word = "sync:adasync",
-	  .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ADASYNC, .k = 1 } },
-	{ .word = "sync:adasync,k=",
+	{ .word = "sync:adasync,k=", /* before the one that it begins with */
 	  .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ADASYNC },
 	  .number = true },
+	{ .word = "sync:adasync",
+	  .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ADASYNC, .k = 1 } },
 	{ .word = "sync:quorum,k=",
 	  .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_QUORUM },
 	  .number = true },
@@ -104,7 +105,7 @@ static const char *behind(const char *word, const char *text)
 	return strncmp(text, word, len) == 0 ? text + len : NULL;
 }
 
-/* One of the words behind k=N */
+/* One of the words that follow */
 static int extra_take(const char *text, struct ol_consistency_set *set, char *err, size_t err_bytes)
 {
 	const bool quorum = set->wait == OL_WAIT_QUORUM;
@@ -127,23 +128,23 @@ static int extra_take(const char *text, struct ol_consistency_set *set, char *er
 		return 0;
 	snprintf(
 		err, err_bytes,
-		"should have %slate=drop, late=next, late=aged or late=1 to late=%d behind k=N, not \"%.20s\"",
-		quorum ? "grace=MS (up to a day), " : "", OL_LATE_STEPS_MAX, text);
+		"should have %slate=drop, late=next, late=aged or late=1 to late=%d behind %s, not \"%.20s\"",
+		quorum ? "grace=MS (up to a day), " : "", OL_LATE_STEPS_MAX,
+		set->k > 0 ? "k=N" : "dbw", text);
 	return -EINVAL;
 }
 
-/* What is behind k= */
-static int backup_take(const char *text, uint32_t workers, struct ol_consistency_set *set,
-		       char *err, size_t err_bytes)
+/* What is behind a form of `sync`: its number, and words after commas */
+static int backup_take(const char *text, bool has_number, uint32_t workers,
+		       struct ol_consistency_set *set, char *err, size_t err_bytes)
 {
 	char part[64], *at = part, *rest;
-	int rc;
+	int rc = 0;
 
-	if (set->wait == OL_WAIT_ADASYNC)
-		return k_take(text, workers, set, err, err_bytes);
 	snprintf(part, sizeof(part), "%s", text);
 	rest = rest_cut(at);
-	rc = k_take(at, workers, set, err, err_bytes);
+	if (has_number)
+		rc = k_take(at, workers, set, err, err_bytes);
 	while (rc == 0 && rest != NULL) {
 		at = rest;
 		rest = rest_cut(at);
@@ -152,27 +153,35 @@ static int backup_take(const char *text, uint32_t workers, struct ol_consistency
 	return rc;
 }
 
+/* True if this form is that of the text, whose rest is behind its word */
+static bool form_is(const struct ol_consistency_set *set, bool has_number, const char *rest)
+{
+	if (has_number || rest[0] == '\0')
+		return true;
+	return rest[0] == ',' && set->consistency == OL_CONSISTENCY_SYNC &&
+	       set->wait != OL_WAIT_ALL;
+}
+
 int ol_consistency_parse(const char *text, uint32_t workers, struct ol_consistency_set *ret_set,
 			 char *err, size_t err_bytes)
 {
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		struct ol_consistency_set set = forms[i].set;
-		size_t len = strlen(forms[i].word);
-		int rc = 0;
+		const char *rest = behind(forms[i].word, text);
+		int rc;
 
-		if (strncmp(text, forms[i].word, len) != 0 ||
-		    (!forms[i].number && text[len] != '\0'))
+		if (rest == NULL || !form_is(&set, forms[i].number, rest))
 			continue;
-		if (forms[i].number && set.consistency == OL_CONSISTENCY_SSP)
-			rc = staleness_take(text + len, &set, err, err_bytes);
-		else if (forms[i].number)
-			rc = backup_take(text + len, workers, &set, err, err_bytes);
+		if (set.consistency == OL_CONSISTENCY_SSP)
+			rc = staleness_take(rest, &set, err, err_bytes);
+		else
+			rc = backup_take(rest, forms[i].number, workers, &set, err, err_bytes);
 		if (rc == 0)
 			*ret_set = set;
 		return rc;
 	}
 	snprintf(err, err_bytes,
-		 "should be one of async, sync, sync:k=N[,late=L], sync:dbw, sync:dbw-blind, "
-		 "sync:adasync[,k=N], sync:quorum,k=N[,grace=MS][,late=L], ssp:N");
+		 "should be one of async, sync, ssp:N, or with [,late=L] at the end sync:k=N, "
+		 "sync:dbw, sync:dbw-blind, sync:adasync[,k=N], sync:quorum,k=N[,grace=MS]");
 	return -EINVAL;
 }

@@ -5,14 +5,14 @@
  *
  *	async                    every gradient is a step
  *	sync                     a step takes one gradient of every worker
- *	sync:k=N[,late=L]        … the first N; later ones are dropped and counted; with late=next
- *	                         (or late=aged, where they count less) they are of the next step, with late=L if they are not later
- *	                         than L steps
+ *	sync:k=N                 … the first N; later ones are dropped and counted
  *	sync:dbw                 … as many as make the loss fall fastest
  *	sync:dbw-blind           … as many as make the most gradients a second
  *	sync:adasync[,k=N]       … N (1 without it), and more as the loss falls
- *	sync:quorum,k=N[,grace=MS][,late=L] … N at least, and those that come within MS milliseconds (0
+ *	sync:quorum,k=N[,grace=MS] … N at least, and those that come within MS milliseconds (0
  *	                         without it) of the N-th; never fewer
+ *	…,late=L                 behind any of these five: late=next: later ones are of the next step; late=aged: they
+ *	                         count less there; a number: if they are not later than so many steps
  *	ssp:N                    every gradient is a step, but no worker gets more than N of them
  *	                         ahead of the slowest
  */
@@ -39,7 +39,7 @@ struct ol_consistency_set {
 	uint32_t k; /* 0: the policy has none */
 	uint32_t staleness; /* ssp */
 	uint32_t grace_ms; /* quorum */
-	enum ol_late late; /* k, quorum */
+	enum ol_late late; /* of all of `sync` that do not wait for every worker */
 	uint32_t late_steps;
 };
 

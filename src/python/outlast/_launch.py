@@ -251,8 +251,8 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
     replicas: servers that hold each shard, a chain: all but one may be lost. Then servers times
     replicas processes run, whose views are in a folder of their own.
     workers: how many there will be; a step of consistency "sync" takes a gradient of each.
-    consistency: "async", "sync", "sync:k=N", "sync:quorum,k=N,grace=MS,late=next", "ssp:N" and the
-    others of `outlast serve`.
+    consistency: "async", "sync", "sync:k=N", "sync:dbw", "sync:quorum,k=N,grace=MS,late=next",
+    "ssp:N" and the others of `outlast serve`.
     rule: "sgd", "momentum", "nesterov", "adam", "adamw"; lr: its learning rate.
     listen: an address for each process; None: shm, for processes of this user on this machine.
     restore: where the first weights come from instead, with durability="checkpoint" and

@@ -102,6 +102,24 @@ void turns_draw(struct scenario *scenario)
 	scenario->ends = true;
 }
 
+/* Late gradients that are of the next step, and DBW or AdaSync chooses its k. Where a quorum can be drawn */
+void turns_carried_draw(struct scenario *scenario)
+{
+	const uint32_t n = scenario->workers;
+
+	if (!scenario->sync || scenario->exact || scenario->shards > 1 || n == 1 ||
+	    n > CLUSTER_WORKERS_FEW || scenario->lasting != LASTING_NOTHING || scenario->spans ||
+	    !sim_ppm(500000))
+		return;
+	scenario->wait = OL_WAIT_DBW + sim_below(3);
+	scenario->wait_k = scenario->wait == OL_WAIT_ADASYNC ? 1 + sim_below(n) : 0;
+	scenario->grace_ms = 0;
+	scenario->late = OL_LATE_NEXT;
+	scenario->late_steps = sim_ppm(300000) ? 1 + sim_below(4) : 0;
+	scenario->ends = true;
+	scenario->pushes = 8 + scenario->pushes % 8;
+}
+
 bool turns_lacks(void)
 {
 	return lacks;

@@ -17,6 +17,8 @@ struct scenario;
 struct worker_slot;
 /* turns_draw -- now and then steps of several shards that shard 0 decides; turns_decided -- they are */
 void turns_draw(struct scenario *scenario);
+/* turns_carried_draw -- what CLUSTER_AGE_CARRIED adds, after all else */
+void turns_carried_draw(struct scenario *scenario);
 bool turns_decided(void);
 /* turns_lacks -- a shard has made a step without what has died with its worker, perhaps of nothing else */
 bool turns_lacks(void);

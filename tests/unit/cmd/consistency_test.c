@@ -13,66 +13,77 @@
 
 #include "cmd/consistency.h"
 
+static const struct {
+	const char *text;
+	struct ol_consistency_set set;
+} good_forms[] = {
+	{ "async", { .consistency = OL_CONSISTENCY_ASYNC } },
+	{ "sync", { .consistency = OL_CONSISTENCY_SYNC } },
+	{ "sync:k=1", { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_FIXED, .k = 1 } },
+	{ "sync:k=4", { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_FIXED, .k = 4 } },
+	{ "sync:dbw", { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_DBW } },
+	{ "sync:dbw-blind", { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_DBW_BLIND } },
+	{ "sync:adasync", { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ADASYNC, .k = 1 } },
+	{ "sync:adasync,k=3",
+	  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ADASYNC, .k = 3 } },
+	{ "sync:quorum,k=1",
+	  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_QUORUM, .k = 1 } },
+	{ "sync:quorum,k=4,grace=0",
+	  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_QUORUM, .k = 4 } },
+	{ "sync:quorum,k=3,grace=86400000",
+	  { .consistency = OL_CONSISTENCY_SYNC,
+	    .wait = OL_WAIT_QUORUM,
+	    .k = 3,
+	    .grace_ms = 86400000 } },
+	{ "sync:k=2,late=drop",
+	  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_FIXED, .k = 2 } },
+	{ "sync:k=2,late=next",
+	  { .consistency = OL_CONSISTENCY_SYNC,
+	    .wait = OL_WAIT_FIXED,
+	    .k = 2,
+	    .late = OL_LATE_NEXT } },
+	{ "sync:quorum,k=2,late=aged",
+	  { .consistency = OL_CONSISTENCY_SYNC,
+	    .wait = OL_WAIT_QUORUM,
+	    .k = 2,
+	    .late = OL_LATE_AGED } },
+	{ "sync:dbw,late=aged",
+	  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_DBW, .late = OL_LATE_AGED } },
+	{ "sync:dbw-blind,late=next",
+	  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_DBW_BLIND, .late = OL_LATE_NEXT } },
+	{ "sync:adasync,late=3",
+	  { .consistency = OL_CONSISTENCY_SYNC,
+	    .wait = OL_WAIT_ADASYNC,
+	    .k = 1,
+	    .late = OL_LATE_NEXT,
+	    .late_steps = 3 } },
+	{ "sync:adasync,k=2,late=next",
+	  { .consistency = OL_CONSISTENCY_SYNC,
+	    .wait = OL_WAIT_ADASYNC,
+	    .k = 2,
+	    .late = OL_LATE_NEXT } },
+	{ "sync:quorum,k=2,grace=7,late=1000000",
+	  { .consistency = OL_CONSISTENCY_SYNC,
+	    .wait = OL_WAIT_QUORUM,
+	    .k = 2,
+	    .grace_ms = 7,
+	    .late = OL_LATE_NEXT,
+	    .late_steps = 1000000 } },
+	{ "ssp:0", { .consistency = OL_CONSISTENCY_SSP } },
+	{ "ssp:12", { .consistency = OL_CONSISTENCY_SSP, .staleness = 12 } },
+};
+
 static void every_form_is_what_it_says(void **state)
 {
-	static const struct {
-		const char *text;
-		struct ol_consistency_set set;
-	} good[] = {
-		{ "async", { .consistency = OL_CONSISTENCY_ASYNC } },
-		{ "sync", { .consistency = OL_CONSISTENCY_SYNC } },
-		{ "sync:k=1",
-		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_FIXED, .k = 1 } },
-		{ "sync:k=4",
-		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_FIXED, .k = 4 } },
-		{ "sync:dbw", { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_DBW } },
-		{ "sync:dbw-blind",
-		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_DBW_BLIND } },
-		{ "sync:adasync",
-		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ADASYNC, .k = 1 } },
-		{ "sync:adasync,k=3",
-		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ADASYNC, .k = 3 } },
-		{ "sync:quorum,k=1",
-		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_QUORUM, .k = 1 } },
-		{ "sync:quorum,k=4,grace=0",
-		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_QUORUM, .k = 4 } },
-		{ "sync:quorum,k=3,grace=86400000",
-		  { .consistency = OL_CONSISTENCY_SYNC,
-		    .wait = OL_WAIT_QUORUM,
-		    .k = 3,
-		    .grace_ms = 86400000 } },
-		{ "sync:k=2,late=drop",
-		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_FIXED, .k = 2 } },
-		{ "sync:k=2,late=next",
-		  { .consistency = OL_CONSISTENCY_SYNC,
-		    .wait = OL_WAIT_FIXED,
-		    .k = 2,
-		    .late = OL_LATE_NEXT } },
-		{ "sync:quorum,k=2,late=aged",
-		  { .consistency = OL_CONSISTENCY_SYNC,
-		    .wait = OL_WAIT_QUORUM,
-		    .k = 2,
-		    .late = OL_LATE_AGED } },
-		{ "sync:quorum,k=2,grace=7,late=1000000",
-		  { .consistency = OL_CONSISTENCY_SYNC,
-		    .wait = OL_WAIT_QUORUM,
-		    .k = 2,
-		    .grace_ms = 7,
-		    .late = OL_LATE_NEXT,
-		    .late_steps = 1000000 } },
-		{ "ssp:0", { .consistency = OL_CONSISTENCY_SSP } },
-		{ "ssp:12", { .consistency = OL_CONSISTENCY_SSP, .staleness = 12 } },
-	};
-
 	(void)state;
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < sizeof(good_forms) / sizeof(good_forms[0]); i++) {
 		struct ol_consistency_set set = { 0 };
 		char err[160] = "";
 
-		if (ol_consistency_parse(good[i].text, 4, &set, err, sizeof(err)) != 0)
-			fail_msg("%s: %s", good[i].text, err);
-		if (memcmp(&set, &good[i].set, sizeof(set)) != 0)
-			fail_msg("%s is something else", good[i].text);
+		if (ol_consistency_parse(good_forms[i].text, 4, &set, err, sizeof(err)) != 0)
+			fail_msg("%s: %s", good_forms[i].text, err);
+		if (memcmp(&set, &good_forms[i].set, sizeof(set)) != 0)
+			fail_msg("%s is something else", good_forms[i].text);
 	}
 }
 
@@ -118,7 +129,14 @@ static void other_words_are_refused(void **state)
 		"sync:k=2,late=-1",
 		"sync:k=2,late=nextt",
 		"sync:k=2,late=1000001",
-		"sync:adasync,k=2,late=next",
+		"sync:adasync,k=2,late=soon",
+		"sync:adasync,late=next,k=2",
+		"sync:dbw,late=",
+		"sync:dbw,grace=1",
+		"sync:dbw-blind,late=0",
+		"sync,late=next",
+		"async,late=next",
+		"ssp:1,late=next",
 		"sync:quorum,k=2,late=next,x",
 	};
 

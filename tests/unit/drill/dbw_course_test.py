@@ -3,7 +3,7 @@
 import math
 import unittest
 
-from drill.dbw import course
+from drill.dbw import course, late
 
 SETTING = course.Setting("grid", 4, 1.0, 128, 0.5, 1)
 PROBLEM = course.Problem(first=2.0, least=1.0)
@@ -58,6 +58,18 @@ class CourseTest(unittest.TestCase):
         self.assertEqual(slow["steps_to_half"], [3.0, 2.0])
         self.assertEqual(slow["k_before"], [16, 16])
         self.assertEqual(slow["k_after"][1], None)
+
+    def test_a_late_cell_has_the_time_to_the_target_and_what_is_wasted(self) -> None:
+        runs = [{"k_mean": 3.0, "late_mean": 1.0, "looks": [[5.0, None], [7.0, 1.1], [9.0, 0.9]]},
+                {"k_mean": 1.0, "late_mean": 0.0, "looks": [[5.0, 1.2], [400.0, 1.0]]}]
+        self.assertEqual(late.cell_make("dbw", 300.0, 1.0, runs), {
+            "method": "dbw", "time": [9.0, 300.0], "missed": 1, "k_mean": [3.0, 1.0], "wasted": [0.25, 0.0]})
+
+    def test_the_settings_of_late_gradients_are_the_uneven_ones_of_the_grid_and_a_large_rate(self) -> None:
+        self.assertEqual([len(late.settings_of(preset)) for preset in range(3)], [1, 16, 16])
+        grid = [(one.alpha, one.batch, one.lr) for one in course.settings_of(1) if one.group == "grid" and one.alpha > 0]
+        self.assertEqual(sorted(grid), sorted((one.alpha, one.batch, one.lr) for one in late.settings_of(1)
+                                              if one.group == "grid"))
 
     def test_the_longer_a_preset_the_more_settings(self) -> None:
         self.assertEqual([len(course.settings_of(preset)) for preset in range(3)], [2, 27, 28])

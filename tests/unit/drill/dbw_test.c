@@ -75,6 +75,26 @@ static void interrupted_workers_follow_the_closed_form(void **state)
 	}
 }
 
+/* Times without memory: at each step all eight are in flight, whoever has begun anew */
+static void carried_gradients_follow_the_closed_form(void **state)
+{
+	double exact = 0.0;
+
+	(void)state;
+	for (uint32_t k = 1; k <= 8; k++) {
+		struct dbw_opts opts = times_only(k, 1.0, OL_ON_LATE_WAIT);
+		struct dbw_result result;
+
+		opts.late = OL_LATE_NEXT;
+		result = ran(&opts);
+		exact += 1.0 / (9 - k);
+		assert_true(result.late_mean == 0.0 && result.k_mean == k);
+		if (fabs(result.step_mean / exact - 1.0) > 0.06)
+			fail_msg("k %u: %g, not %g", k, result.step_mean, exact);
+		dbw_result_fini(&result);
+	}
+}
+
 static void a_question_for_weights_takes_its_time(void **state)
 {
 	struct dbw_opts opts = times_only(8, 0.0, OL_ON_LATE_PULL);
@@ -157,6 +177,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_workers_make_a_step_each_time_and_the_rest_is_late),
 		cmocka_unit_test(interrupted_workers_follow_the_closed_form),
+		cmocka_unit_test(carried_gradients_follow_the_closed_form),
 		cmocka_unit_test(a_question_for_weights_takes_its_time),
 		cmocka_unit_test(an_order_without_data_has_no_least_loss),
 		cmocka_unit_test(half_that_become_slow_slow_everyone_who_waits_for_them),

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -39,9 +40,14 @@ struct job {
 	double noise; /* of a coordinate of a gradient */
 	double lr;
 
+	enum ol_late late;
+
 	double now;
 	uint64_t version;
 	double w[SIZE];
+	double from
+		[WORKERS_MAX]
+		[SIZE]; /* the weights that a gradient is computed at, if late ones are carried */
 	double done[WORKERS_MAX]; /* when its gradient lands; infinity: it waits */
 	uint64_t base[WORKERS_MAX];
 	bool held[WORKERS_MAX];
@@ -68,11 +74,12 @@ static void begin(struct job *job, uint32_t worker)
 	if (worker < job->workers / 2)
 		seconds *= job->slow;
 	job->base[worker] = job->version;
+	memcpy(job->from[worker], job->w, sizeof(job->w));
 	job->done[worker] = job->now + seconds;
 }
 
-static struct job *job_open(enum ol_wait wait, uint32_t workers, double alpha, double noise,
-			    double lr)
+static struct job *job_open_late(enum ol_wait wait, enum ol_late late, uint32_t workers,
+				 double alpha, double noise, double lr)
 {
 	static struct job job;
 	struct ol_policy_opts opts;
@@ -83,6 +90,7 @@ static struct job *job_open(enum ol_wait wait, uint32_t workers, double alpha, d
 	opts.workers = workers;
 	opts.workers_max = workers;
 	opts.lr = lr;
+	opts.late = late;
 	job = (struct job){
 		.seed = 1,
 		.workers = workers,
@@ -90,6 +98,7 @@ static struct job *job_open(enum ol_wait wait, uint32_t workers, double alpha, d
 		.slow = 1.0,
 		.noise = noise,
 		.lr = lr,
+		.late = late,
 	};
 	assert_int_equal(ol_policy_create(&opts, &job.policy), 0);
 	for (uint32_t i = 0; i < SIZE; i++)
@@ -99,6 +108,12 @@ static struct job *job_open(enum ol_wait wait, uint32_t workers, double alpha, d
 		begin(&job, i);
 	}
 	return &job;
+}
+
+static struct job *job_open(enum ol_wait wait, uint32_t workers, double alpha, double noise,
+			    double lr)
+{
+	return job_open_late(wait, OL_LATE_DROP, workers, alpha, noise, lr);
 }
 
 static void step(struct job *job)
@@ -131,7 +146,8 @@ static void step(struct job *job)
 static bool land(struct job *job)
 {
 	struct ol_arrival arrival = { .version = job->version };
-	double loss = 0.0;
+	double loss = 0.0, factor;
+	const double *w;
 	enum ol_verdict verdict;
 
 	for (uint32_t i = 0; i < job->workers; i++) {
@@ -140,9 +156,13 @@ static bool land(struct job *job)
 	}
 	job->now = job->done[arrival.worker];
 	assert_true(isfinite(job->now) != 0);
+	w = job->late == OL_LATE_DROP ? job->w : job->from[arrival.worker];
+	factor = job->late == OL_LATE_AGED
+			 ? 1.0 / (1.0 + (double)(job->version - job->base[arrival.worker]))
+			 : 1.0;
 	for (uint32_t i = 0; i < SIZE; i++) {
-		job->grad[arrival.worker][i] = job->w[i] + job->noise * normal(job);
-		loss += job->w[i] * job->w[i] / 2.0;
+		job->grad[arrival.worker][i] = factor * (w[i] + job->noise * normal(job));
+		loss += w[i] * w[i] / 2.0;
 	}
 	arrival.now_ns = (uint64_t)(job->now * SECOND);
 	arrival.base_version = job->base[arrival.worker];
@@ -286,6 +306,58 @@ static void the_dead_are_not_waited_for(void **unused)
 	ol_policy_destroy(job->policy);
 }
 
+/* The time until ||w|| has fallen to a tenth */
+static double time_to_tenth(enum ol_late late, double lr, struct ol_policy_stat *ret_stat)
+{
+	struct job *job = job_open_late(OL_WAIT_DBW, late, 16, 1.0, 0.3, lr);
+	double norm2 = INFINITY, time;
+
+	while (norm2 > SIZE) { /* it is 100 SIZE at first */
+		steps(job, 1);
+		norm2 = 0.0;
+		for (uint32_t i = 0; i < SIZE; i++)
+			norm2 += job->w[i] * job->w[i];
+	}
+	time = job->now;
+	steps(job, 1500); /* to where the estimates are of noise alone */
+	*ret_stat = stat_of(job);
+	ol_policy_destroy(job->policy);
+	return time;
+}
+
+/* With a small learning rate old gradients are as good as new ones, and there are more of them */
+static void carried_gradients_save_time(void **unused)
+{
+	struct ol_policy_stat drop, next, aged;
+	double dropping = time_to_tenth(OL_LATE_DROP, 0.02, &drop);
+	double carrying = time_to_tenth(OL_LATE_NEXT, 0.02, &next);
+	double ageing = time_to_tenth(OL_LATE_AGED, 0.02, &aged);
+
+	(void)unused;
+	printf("to a tenth: %.1f s; late ones carried: %.1f s, aged: %.1f s\n", dropping, carrying,
+	       ageing);
+	assert_true(carrying < dropping / 2.0);
+	assert_true(ageing < 3.0 * dropping);
+	assert_true(drop.late > 100 && drop.carried == 0);
+	assert_true(next.late == 0 && next.carried > 100);
+	assert_true(aged.late == 0 && aged.carried > 100);
+	/* 0.3^2 a coordinate, and what gradients of several ages differ by */
+	assert_true(next.variance > 0.5 * SIZE * 0.09 && next.variance < 2.0 * SIZE * 0.09);
+	assert_true(aged.variance > 0.5 * SIZE * 0.09 && aged.variance < 2.0 * SIZE * 0.09);
+	assert_true(next.smoothness >= 0.0 && aged.smoothness >= 0.0);
+}
+
+/* Where ten times as many steps at old weights would make the weights swing, it waits for more */
+static void a_large_rate_lets_it_wait_for_more_than_one(void **unused)
+{
+	struct ol_policy_stat small, large;
+
+	(void)unused;
+	(void)time_to_tenth(OL_LATE_NEXT, 0.02, &small);
+	(void)time_to_tenth(OL_LATE_NEXT, 0.8, &large);
+	assert_true(small.k < large.k);
+}
+
 static void one_worker_is_all(void **unused)
 {
 	struct job *job = job_open(OL_WAIT_DBW, 1, 1.0, 1.0, 0.2);
@@ -317,8 +389,9 @@ static void nothing_that_it_is_told_breaks_it(void **unused)
 	static const double strange[] = { NAN, INFINITY, -INFINITY, -1.0, 0.0, 1e300, 1e-300, 1.0 };
 
 	(void)unused;
-	for (enum ol_wait wait = OL_WAIT_DBW; wait <= OL_WAIT_ADASYNC; wait++) {
-		struct job *job = job_open(wait, 4, 0.5, 1.0, 0.2);
+	for (unsigned at = 0; at < 9; at++) {
+		struct job *job = job_open_late(OL_WAIT_DBW + at / 3, OL_LATE_DROP + at % 3, 4, 0.5,
+						1.0, 0.2);
 
 		for (uint32_t i = 0; i < 20000; i++) {
 			struct ol_arrival arrival = {
@@ -401,6 +474,8 @@ int main(void)
 		cmocka_unit_test(k_stays_unless_another_promises_more),
 		cmocka_unit_test(blind_it_wants_most_gradients_a_second),
 		cmocka_unit_test(the_dead_are_not_waited_for),
+		cmocka_unit_test(carried_gradients_save_time),
+		cmocka_unit_test(a_large_rate_lets_it_wait_for_more_than_one),
 		cmocka_unit_test(one_worker_is_all),
 		cmocka_unit_test(single_gradients_are_checked_now_and_then),
 		cmocka_unit_test(nothing_that_it_is_told_breaks_it),

@@ -60,7 +60,8 @@ static double norm2(const double *v)
 
 static struct draw draw(struct problem *problem, uint32_t k)
 {
-	struct draw result = { .input = { .count = k, .losses = k } };
+	struct draw result = { .input = {
+				       .count = k, .factor = 1.0, .factor2 = 1.0, .losses = k } };
 	double loss = problem->curvature / 2.0 * norm2(problem->w), losses2 = 0.0;
 
 	for (uint32_t j = 0; j < k; j++) {
@@ -119,6 +120,51 @@ static void norm_and_variance_have_no_bias(void **unused)
 			struct draw step = draw(&problem, ks[at]);
 
 			ol_gain_on_step(&gain, &step.input);
+			variance += gain.variance / DRAWS;
+			norm += gain.norm2 / DRAWS;
+		}
+		assert_near(variance / (SIZE * 1.0), 1.0, 0.02);
+		assert_near(norm / (SIZE * 1.5 * 1.5), 1.0, 0.02);
+		ol_gain_fini(&gain);
+	}
+}
+
+/* The i-th of k gradients counts 1 / (1 + i) */
+static struct draw draw_aged(struct problem *problem, uint32_t k)
+{
+	struct draw result = { .input = { .count = k, .losses = 1, .loss = 1.0 } };
+
+	for (uint32_t j = 0; j < k; j++) {
+		const double factor = 1.0 / (1.0 + j);
+		double gradient[SIZE];
+
+		for (uint32_t i = 0; i < SIZE; i++) {
+			gradient[i] = factor * (problem->curvature * problem->w[i] +
+						problem->noise * normal(problem));
+			result.mean[i] += gradient[i] / k;
+		}
+		result.input.norm2_sum += norm2(gradient);
+		result.input.factor += factor / k;
+		result.input.factor2 += factor * factor / k;
+	}
+	result.input.norm2_mean = norm2(result.mean);
+	return result;
+}
+
+static void old_gradients_of_less_weight_cause_no_bias(void **unused)
+{
+	(void)unused;
+	for (uint32_t k = 2; k <= 8; k += 3) {
+		struct problem problem = problem_of(2.0, 1.0, 0.0, 0.75);
+		struct ol_gain gain = make(0.1, 1, 1);
+		double variance = 0.0, norm = 0.0;
+
+		for (int i = 0; i < DRAWS; i++) {
+			struct draw step = draw_aged(&problem, k);
+
+			ol_gain_on_step(&gain, &step.input);
+			assert_near(gain.factor, step.input.factor, 1e-12);
+			assert_near(gain.factor2, step.input.factor2, 1e-12);
 			variance += gain.variance / DRAWS;
 			norm += gain.norm2 / DRAWS;
 		}
@@ -269,6 +315,20 @@ static void gain_grows_with_k_ever_less(void **unused)
 	ol_gain_fini(&gain);
 }
 
+/* lr s M - L lr^2 / 2 (s^2 M + q V / k), with s and q of the steps that were */
+static void old_gradients_make_a_step_shorter(void **unused)
+{
+	struct ol_gain gain = known(0.1, 2.0, 30.0, 3.0);
+
+	(void)unused;
+	assert_near(ol_gain_expect(&gain, 4.0), 0.1 * 2.0 - 0.015 * (2.0 + 7.5), 1e-12);
+	gain.factor = 0.5;
+	gain.factor2 = 0.4;
+	assert_near(ol_gain_expect(&gain, 4.0), 0.05 * 2.0 - 0.015 * (0.25 * 2.0 + 0.4 * 7.5),
+		    1e-12);
+	ol_gain_fini(&gain);
+}
+
 static void gain_is_positive_above_the_k_that_the_lemma_says(void **unused)
 {
 	struct ol_gain gain = known(0.1, 2.0, 300.0, 3.0);
@@ -288,9 +348,13 @@ static void gain_is_positive_above_the_k_that_the_lemma_says(void **unused)
 static bool rises(double loss, double spread, uint32_t k)
 {
 	struct ol_gain gain = make(0.1, 20, 20);
-	struct ol_gain_input input = {
-		.count = k, .losses = k, .norm2_sum = 2.0 * k, .norm2_mean = 1.0, .loss = 1.0
-	};
+	struct ol_gain_input input = { .count = k,
+				       .factor = 1.0,
+				       .factor2 = 1.0,
+				       .losses = k,
+				       .norm2_sum = 2.0 * k,
+				       .norm2_mean = 1.0,
+				       .loss = 1.0 };
 	bool rose;
 
 	input.loss_spread = spread * spread * (k - 1);
@@ -329,6 +393,8 @@ static void what_is_no_number_is_no_news(void **unused)
 		static const double strange[] = { NAN, INFINITY, -INFINITY, -1.0 };
 		struct ol_gain_input input = {
 			.count = 4,
+			.factor = 1.0,
+			.factor2 = 1.0,
 			.losses = 4,
 			.loss = strange[i % 3],
 			.loss_spread = strange[i % 2],
@@ -350,9 +416,13 @@ static void what_is_no_number_is_no_news(void **unused)
 static void late_losses_count_for_the_step_they_missed(void **unused)
 {
 	struct ol_gain gain = make(0.1, 20, 20);
-	struct ol_gain_input input = {
-		.count = 1, .losses = 1, .norm2_sum = 2.0, .norm2_mean = 1.0, .loss = 3.0
-	};
+	struct ol_gain_input input = { .count = 1,
+				       .factor = 1.0,
+				       .factor2 = 1.0,
+				       .losses = 1,
+				       .norm2_sum = 2.0,
+				       .norm2_mean = 1.0,
+				       .loss = 3.0 };
 
 	(void)unused;
 	ol_gain_on_late(&gain, 0, 1.0); /* no step yet */
@@ -366,6 +436,74 @@ static void late_losses_count_for_the_step_they_missed(void **unused)
 	ol_gain_on_late(&gain, UINT64_MAX, 1.0);
 	ol_gain_on_step(&gain, &input);
 	assert_near(gain.smoothness, 2.0 * ((1.0 + 0.0) / 2.0 + 0.1) / 0.01, 1e-6);
+	ol_gain_fini(&gain);
+}
+
+static struct ol_gain make_carrying(void)
+{
+	struct ol_policy_opts opts;
+	struct ol_gain gain;
+
+	ol_policy_opts_init(&opts);
+	opts.lr = 0.1;
+	opts.window = 20;
+	opts.smoothness_window = 400;
+	opts.late = OL_LATE_NEXT;
+	assert_int_equal(ol_gain_init(&gain, &opts), 0);
+	return gain;
+}
+
+/* Every third step has a loss, and others get theirs later, or never: the smoothness is that of all steps */
+static void losses_that_come_later_are_bridged(void **unused)
+{
+	struct problem problem = problem_of(4.0, 0.5, 0.0, 5.0);
+	struct ol_gain gain = make_carrying();
+	double before = 0.0;
+
+	(void)unused;
+	for (uint32_t t = 0; t < 12; t++) {
+		struct draw step = draw(&problem, 4);
+		double loss = step.input.loss;
+
+		if (t % 3 != 0) {
+			step.input.losses = 0;
+			step.input.loss = NAN;
+		}
+		ol_gain_on_step(&gain, &step.input);
+		if (t % 3 == 1)
+			before = loss;
+		if (t % 3 == 2)
+			ol_gain_on_late(&gain, 1, before);
+		for (uint32_t i = 0; i < SIZE; i++)
+			problem.w[i] -= 0.1 * step.mean[i];
+	}
+	assert_near(gain.smoothness, 4.0, 0.4);
+	assert_true(gain.drive > 0.0 && gain.drive < INFINITY);
+	ol_gain_fini(&gain);
+}
+
+static void a_late_loss_shows_a_rise_once(void **unused)
+{
+	struct ol_gain gain = make_carrying();
+	struct ol_gain_input input = { .count = 1,
+				       .factor = 1.0,
+				       .factor2 = 1.0,
+				       .norm2_sum = 2.0,
+				       .norm2_mean = 1.0,
+				       .loss = NAN };
+
+	(void)unused;
+	for (unsigned i = 0; i < 3; i++)
+		ol_gain_on_step(&gain, &input);
+	ol_gain_on_late(&gain, 2, 1.0);
+	ol_gain_on_late(&gain, 1, 1.2);
+	ol_gain_on_step(&gain, &input);
+	assert_true(gain.rose);
+	ol_gain_on_step(&gain, &input);
+	assert_false(gain.rose); /* nothing has become known */
+	ol_gain_on_late(&gain, 2, 1.2);
+	ol_gain_on_step(&gain, &input);
+	assert_false(gain.rose);
 	ol_gain_fini(&gain);
 }
 
@@ -404,6 +542,10 @@ int main(void)
 		cmocka_unit_test(smoothness_is_found_while_descending),
 		cmocka_unit_test(smoothness_is_never_negative),
 		cmocka_unit_test(gain_grows_with_k_ever_less),
+		cmocka_unit_test(old_gradients_make_a_step_shorter),
+		cmocka_unit_test(old_gradients_of_less_weight_cause_no_bias),
+		cmocka_unit_test(losses_that_come_later_are_bridged),
+		cmocka_unit_test(a_late_loss_shows_a_rise_once),
 		cmocka_unit_test(gain_is_positive_above_the_k_that_the_lemma_says),
 		cmocka_unit_test(a_loss_rises_by_more_than_its_noise),
 		cmocka_unit_test(what_is_no_number_is_no_news),

@@ -184,26 +184,35 @@ static struct ol_policy *create_next(enum ol_wait wait, uint32_t late_steps)
 	return policy;
 }
 
-/* Also by a policy of the first k */
+/* By every policy that does not wait for all; the blind one waits for all at first */
 static void what_is_late_is_of_the_next_step(void **unused)
 {
+	static const struct {
+		enum ol_wait wait;
+		enum ol_verdict second;
+	} waits[] = { { OL_WAIT_QUORUM, OL_VERDICT_HOLD },
+		      { OL_WAIT_FIXED, OL_VERDICT_STEP },
+		      { OL_WAIT_DBW, OL_VERDICT_STEP },
+		      { OL_WAIT_DBW_BLIND, OL_VERDICT_HOLD },
+		      { OL_WAIT_ADASYNC, OL_VERDICT_STEP } };
+
 	(void)unused;
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 10; i++) {
 		struct ol_policy_stat stat;
 		struct ol_policy *policy;
 
-		carries = i < 2 ? OL_LATE_NEXT : OL_LATE_AGED;
-		policy = create_next(i % 2 == 0 ? OL_WAIT_QUORUM : OL_WAIT_FIXED, 0);
+		carries = i < 5 ? OL_LATE_NEXT : OL_LATE_AGED;
+		policy = create_next(waits[i % 5].wait, 0);
 
 		update(policy, 7, K, 0);
 		assert_int_equal(arrive_old(policy, 2, 3, 7, MS), OL_VERDICT_HOLD);
-		assert_int_equal(arrive(policy, 1, 7, 9 * MS),
-				 i % 2 == 0 ? OL_VERDICT_HOLD : OL_VERDICT_STEP);
+		assert_int_equal(arrive(policy, 1, 7, 9 * MS), waits[i % 5].second);
 		ol_policy_get_stat(policy, &stat);
 		assert_int_equal(stat.carried, 1);
 		assert_int_equal(stat.late, 0);
 		ol_policy_destroy(policy);
 	}
+	carries = OL_LATE_NEXT;
 }
 
 static void a_worker_gives_one_gradient_to_a_step(void **unused)
@@ -238,16 +247,17 @@ static void what_is_too_old_is_dropped(void **unused)
 	ol_policy_destroy(policy);
 }
 
-static void only_the_first_k_and_a_quorum_hold_what_is_late(void **unused)
+static void what_waits_for_all_or_for_none_holds_nothing_late(void **unused)
 {
-	static const enum ol_wait waits[] = { OL_WAIT_ALL, OL_WAIT_DBW, OL_WAIT_DBW_BLIND,
-					      OL_WAIT_ADASYNC };
+	static const enum ol_consistency kinds[] = { OL_CONSISTENCY_SYNC, OL_CONSISTENCY_ASYNC,
+						     OL_CONSISTENCY_SSP };
 	struct ol_policy *policy;
 
 	(void)unused;
-	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
-		struct ol_policy_opts opts = options(waits[i]);
+	for (size_t i = 0; i < 6; i++) {
+		struct ol_policy_opts opts = options(OL_WAIT_ALL);
 
+		opts.consistency = kinds[i / 2];
 		opts.late = OL_LATE_NEXT + i % 2;
 		assert_int_equal(ol_policy_create(&opts, &policy), -EINVAL);
 	}
@@ -279,7 +289,7 @@ int main(void)
 		cmocka_unit_test(what_is_late_is_of_the_next_step),
 		cmocka_unit_test(a_worker_gives_one_gradient_to_a_step),
 		cmocka_unit_test(what_is_too_old_is_dropped),
-		cmocka_unit_test(only_the_first_k_and_a_quorum_hold_what_is_late),
+		cmocka_unit_test(what_waits_for_all_or_for_none_holds_nothing_late),
 		cmocka_unit_test(all_are_at_most_the_workers_of_the_job),
 	};
 

@@ -19,11 +19,13 @@ enum {
 	SECOND = 1000000000
 };
 
+static bool carries;
+
 static struct ol_times *make(uint32_t workers, double decay)
 {
 	struct ol_times *times;
 
-	assert_int_equal(ol_times_create(workers, workers, decay, &times), 0);
+	assert_int_equal(ol_times_create(workers, workers, decay, carries, &times), 0);
 	return times;
 }
 
@@ -34,7 +36,8 @@ static void step(struct ol_times *times, uint64_t version, uint32_t h, uint32_t 
 
 	ol_times_on_update(times, version, now_ns, h);
 	for (uint32_t i = 0; i < landing; i++)
-		ol_times_on_gradient(times, i, version, now_ns + (i + 1) * (uint64_t)SECOND);
+		ol_times_on_gradient(times, i, version, version,
+				     now_ns + (i + 1) * (uint64_t)SECOND);
 }
 
 static void fit(struct ol_times *times, uint64_t version)
@@ -70,12 +73,12 @@ static void late_gradients_are_samples_of_the_step_they_missed(void **unused)
 
 	(void)unused;
 	ol_times_on_update(times, 1, 0, 2);
-	ol_times_on_gradient(times, 0, 1, SECOND);
+	ol_times_on_gradient(times, 0, 1, 1, SECOND);
 	ol_times_on_update(times, 2, SECOND, 1);
-	ol_times_on_gradient(times, 1, 1, 3 * (uint64_t)SECOND); /* two steps late */
+	ol_times_on_gradient(times, 1, 1, 1, 3 * (uint64_t)SECOND); /* two steps late */
 	ol_times_on_update(times, 3, 4 * (uint64_t)SECOND, 1);
-	ol_times_on_gradient(times, 2, 1, 7 * (uint64_t)SECOND);
-	ol_times_on_gradient(times, 2, 1, 9 * (uint64_t)SECOND); /* the same one's second */
+	ol_times_on_gradient(times, 2, 1, 1, 7 * (uint64_t)SECOND);
+	ol_times_on_gradient(times, 2, 1, 1, 9 * (uint64_t)SECOND); /* the same one's second */
 	ol_times_on_update(times, 4, 10 * (uint64_t)SECOND, 1);
 	assert_near(expect(times, 2, 1), 1.0, 1e-9);
 	assert_near(expect(times, 2, 2), 3.0, 1e-9);
@@ -89,11 +92,11 @@ static void rows_keep_their_order_and_fill_their_gaps(void **unused)
 
 	(void)unused;
 	ol_times_on_update(times, 1, 0, 4);
-	ol_times_on_gradient(times, 0, 1, 1 * (uint64_t)SECOND);
-	ol_times_on_gradient(times, 1, 1, 2 * (uint64_t)SECOND);
+	ol_times_on_gradient(times, 0, 1, 1, 1 * (uint64_t)SECOND);
+	ol_times_on_gradient(times, 1, 1, 1, 2 * (uint64_t)SECOND);
 	ol_times_on_update(times, 2, 10 * (uint64_t)SECOND, 1);
-	ol_times_on_gradient(times, 0, 2, 15 * (uint64_t)SECOND);
-	ol_times_on_gradient(times, 1, 2, 17 * (uint64_t)SECOND);
+	ol_times_on_gradient(times, 0, 2, 2, 15 * (uint64_t)SECOND);
+	ol_times_on_gradient(times, 1, 2, 2, 17 * (uint64_t)SECOND);
 	fit(times, 3);
 	assert_near(expect(times, 4, 2), 2.0, 1e-9);
 	assert_near(expect(times, 1, 1), 5.0, 1e-9);
@@ -119,8 +122,8 @@ static void old_samples_fade(void **unused)
 
 		ol_times_on_update(keeps, version, version * 10 * SECOND, 1);
 		ol_times_on_update(fades, version, version * 10 * SECOND, 1);
-		ol_times_on_gradient(keeps, 0, version, (version * 10 + seconds) * SECOND);
-		ol_times_on_gradient(fades, 0, version, (version * 10 + seconds) * SECOND);
+		ol_times_on_gradient(keeps, 0, version, version, (version * 10 + seconds) * SECOND);
+		ol_times_on_gradient(fades, 0, version, version, (version * 10 + seconds) * SECOND);
 	}
 	fit(keeps, 101);
 	fit(fades, 101);
@@ -136,7 +139,7 @@ static void a_step_takes_some_time(void **unused)
 
 	(void)unused;
 	ol_times_on_update(times, 1, SECOND, 1);
-	ol_times_on_gradient(times, 0, 1, SECOND);
+	ol_times_on_gradient(times, 0, 1, 1, SECOND);
 	fit(times, 2);
 	assert_true(expect(times, 1, 1) > 0.0);
 	ol_times_destroy(times);
@@ -147,19 +150,19 @@ static void strange_versions_and_times_are_no_samples(void **unused)
 	struct ol_times *times = make(2, 1.0);
 
 	(void)unused;
-	ol_times_on_gradient(times, 0, 0, SECOND); /* nothing is known of any step */
+	ol_times_on_gradient(times, 0, 0, 0, SECOND); /* nothing is known of any step */
 	ol_times_on_update(times, 5, 5 * (uint64_t)SECOND, 2);
-	ol_times_on_gradient(times, 0, 4, 6 * (uint64_t)SECOND);
-	ol_times_on_gradient(times, 0, UINT64_MAX, 6 * (uint64_t)SECOND);
-	ol_times_on_gradient(times, 0, 5 + 1024, 6 * (uint64_t)SECOND);
-	ol_times_on_gradient(times, 0, 5, SECOND); /* before it began */
+	ol_times_on_gradient(times, 0, 4, 4, 6 * (uint64_t)SECOND);
+	ol_times_on_gradient(times, 0, UINT64_MAX, UINT64_MAX, 6 * (uint64_t)SECOND);
+	ol_times_on_gradient(times, 0, 5 + 1024, 5 + 1024, 6 * (uint64_t)SECOND);
+	ol_times_on_gradient(times, 0, 5, 5, SECOND); /* before it began */
 	ol_times_on_update(times, 6, 6 * (uint64_t)SECOND, 0); /* a step that was dropped */
-	ol_times_on_gradient(times, 0, 6, 7 * (uint64_t)SECOND);
+	ol_times_on_gradient(times, 0, 6, 6, 7 * (uint64_t)SECOND);
 	ol_times_on_update(times, 3, 7 * (uint64_t)SECOND, 2); /* restored */
-	ol_times_on_gradient(times, 0, 5, 8 * (uint64_t)SECOND);
+	ol_times_on_gradient(times, 0, 5, 5, 8 * (uint64_t)SECOND);
 	fit(times, 4);
 	assert_true(isnan(expect(times, 2, 1)) != 0);
-	ol_times_on_gradient(times, 0, 3, 9 * (uint64_t)SECOND);
+	ol_times_on_gradient(times, 0, 3, 3, 9 * (uint64_t)SECOND);
 	fit(times, 5);
 	assert_near(expect(times, 2, 1), 2.0, 1e-9);
 	ol_times_destroy(times);
@@ -190,6 +193,75 @@ static void levels_are_dense_below_and_few(void **unused)
 	}
 }
 
+static void what_is_carried_is_a_sample_of_every_step_that_it_could_be_of(void **unused)
+{
+	struct ol_times *times;
+
+	(void)unused;
+	carries = true;
+	times = make(3, 1.0);
+	carries = false;
+	ol_times_on_update(times, 1, 0, 1);
+	ol_times_on_gradient(times, 0, 1, 1, SECOND);
+	ol_times_on_update(times, 2, SECOND, 2);
+	ol_times_on_gradient(times, 1, 1, 2, 4 * (uint64_t)SECOND);
+	ol_times_on_update(times, 3, 4 * (uint64_t)SECOND, 3);
+	ol_times_on_gradient(times, 2, 1, 3, 10 * (uint64_t)SECOND);
+	ol_times_on_gradient(times, 2, 3, 3, 11 * (uint64_t)SECOND); /* it has given one */
+	ol_times_on_update(times, 4, 12 * (uint64_t)SECOND, 3);
+	assert_near(expect(times, 1, 1), 1.0, 1e-9);
+	assert_near(expect(times, 1, 2), 4.0, 1e-9);
+	assert_near(expect(times, 1, 3), 10.0, 1e-9);
+	assert_near(expect(times, 2, 1), 3.0, 1e-9);
+	assert_near(expect(times, 2, 2), 9.5, 0.6); /* 9, and no less than after one */
+	assert_near(expect(times, 3, 1), 6.0, 1e-9);
+	assert_false(ol_times_seen(times, 3, ol_times_level(times, 2)));
+	ol_times_destroy(times);
+}
+
+static void what_has_waited_for_its_step_takes_no_time(void **unused)
+{
+	struct ol_times *times;
+
+	(void)unused;
+	carries = true;
+	times = make(2, 1.0);
+	carries = false;
+	ol_times_on_update(times, 5, 0, 2);
+	ol_times_on_gradient(times, 0, 5, 5, SECOND);
+	ol_times_on_update(times, 6, 3 * (uint64_t)SECOND, 2);
+	ol_times_on_gradient(times, 0, 5, 6, 2 * (uint64_t)SECOND); /* its second */
+	/* far older than what is remembered */
+	ol_times_on_gradient(times, 1, 5, 5 + ((uint64_t)1 << 40), 9 * (uint64_t)SECOND);
+	ol_times_on_update(times, 7, 9 * (uint64_t)SECOND, 2);
+	assert_near(expect(times, 2, 1), 0.5, 1e-3);
+	assert_false(ol_times_seen(times, 2, ol_times_level(times, 2)));
+	ol_times_destroy(times);
+}
+
+/* The more begin anew, the longer: without carrying it is the other way round */
+static void carried_ones_turn_the_order_of_rows(void **unused)
+{
+	(void)unused;
+	for (int i = 0; i < 2; i++) {
+		struct ol_times *times;
+
+		carries = i == 0;
+		times = make(4, 1.0);
+		ol_times_on_update(times, 1, 0, 1);
+		ol_times_on_gradient(times, 0, 1, 1, SECOND);
+		ol_times_on_update(times, 2, SECOND, 4);
+		ol_times_on_gradient(times, 0, 2, 2, 3 * (uint64_t)SECOND);
+		fit(times, 3);
+		for (unsigned round = 0; round < 200; round++) /* a sweep each */
+			fit(times, 4 + round);
+		assert_near(expect(times, 1, 1), carries ? 1.0 : 1.5, 0.01);
+		assert_near(expect(times, 4, 1), carries ? 2.0 : 1.5, 0.01);
+		ol_times_destroy(times);
+	}
+	carries = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +272,9 @@ int main(void)
 		cmocka_unit_test(a_step_takes_some_time),
 		cmocka_unit_test(strange_versions_and_times_are_no_samples),
 		cmocka_unit_test(levels_are_dense_below_and_few),
+		cmocka_unit_test(what_is_carried_is_a_sample_of_every_step_that_it_could_be_of),
+		cmocka_unit_test(what_has_waited_for_its_step_takes_no_time),
+		cmocka_unit_test(carried_ones_turn_the_order_of_rows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

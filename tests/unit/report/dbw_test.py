@@ -17,6 +17,7 @@ SEEDS = 5
 KS = (1, 2, 4, 8, 12, 14, 16)
 ADASYNCS = (1, 2, 4, 8, 16)
 JUDGED = {"D1", "D4", "D5", "D6", "D7", "D8", "D9", "D10", "D11", "D12"}
+LATE = {"L1", "L2", "L3", "L4"}
 
 
 def cell(method, time, k=0, k_mean=8.0):
@@ -46,6 +47,15 @@ def slow(alpha):
     return {"alpha": alpha, **{key: [value] * SEEDS for key, value in of_seeds.items()}}
 
 
+def late(name, group="grid"):
+    """A setting: carrying is four times as fast, ageing twice."""
+    times = {"dbw": 40.0, "dbw,late=next": 10.0, "dbw,late=aged": 20.0, "k=1,late=next": 12.0}
+    return {"group": group, "name": name, "time_max": 200.0, "cells": [
+        {"method": method, "time": [time * (1.0 + seed / 100) for seed in range(SEEDS)], "missed": 0,
+         "k_mean": [2.0] * SEEDS, "wasted": [0.75 if method == "dbw" else 0.0] * SEEDS}
+        for method, time in times.items()]}
+
+
 RECORD = {
     "experiment": "dbw", "command": "outlast drill", "folder": "here", "quick": False,
     "workers": 16, "seeds": SEEDS, "time_steps": 36000, "first_loss": 2.3, "least_loss": 0.7,
@@ -57,6 +67,7 @@ RECORD = {
               {"alpha": 1.0, "k": 9, "psi": 1.0, "psi_exact": 1.0, "psw": 9.0,
                "psw_known": None, "pull": 1.1}],
     "slows": [slow(0.0), slow(1.0)],
+    "lates": [late("one"), late("two"), late("three", "large"), late("four", "large")],
     "curve": [[0.0, 1, 2.3], [1.0, 4, 1.5], [2.0, 12, 0.8]]}
 
 
@@ -81,7 +92,7 @@ class Dbw(unittest.TestCase):
 
     def test_what_was_published_is_confirmed(self):
         self.assertEqual({one.id for one in self.claims().values()
-                          if one.verdict is Verdict.CONFIRMED}, JUDGED)
+                          if one.verdict is Verdict.CONFIRMED}, JUDGED | LATE)
         self.refused()
 
     def test_too_few_seeds_or_settings_decide_nothing(self):
@@ -144,6 +155,38 @@ class Dbw(unittest.TestCase):
         self.record["settings"][4]["cells"][7]["time"] = [[1.5 * time for time in times]
                                                           for times in self.record["settings"][4]["cells"][7]["time"]]
         self.refused("D11")
+
+    def lates_take(self, at, method, times_as_long, seeds=SEEDS):
+        for one in self.record["lates"][at]["cells"]:
+            if one["method"] == method:
+                one["time"] = [time * (times_as_long if seed < seeds else 1.0) for seed, time in enumerate(one["time"])]
+
+    def test_late_gradients_have_claims_of_their_own(self):
+        self.lates_take(1, "dbw,late=next", 4.3)  # 0.93 times as fast as dropping, in one setting
+        self.refused("L1")
+        self.lates_take(2, "dbw,late=next", 30.0)  # where the rate is large, the mean over settings counts
+        self.refused("L1", "L3")
+        self.record = copy.deepcopy(RECORD)
+        self.lates_take(3, "dbw,late=aged", 30.0, seeds=3)  # faster or not: by seed
+        self.refused("L4")
+
+    def test_too_few_seeds_or_settings_decide_nothing_of_late_gradients(self):
+        del self.record["lates"][1:]
+        self.assertEqual({self.claims()[name].verdict for name in LATE}, {Verdict.CANNOT_JUDGE})
+        self.record = copy.deepcopy(RECORD)
+        for each in self.record["lates"]:
+            for one in each["cells"]:
+                one["time"] = one["time"][:4]
+        self.assertEqual({self.claims()[name].verdict for name in LATE}, {Verdict.CANNOT_JUDGE})
+
+    def test_late_gradients_have_a_table(self):
+        study = study_read(self.record)
+        claims = self.claims()
+        self.assertIn("| one | 40.8 ±0.8 | 10.2 ±0.2 | 20.4 ±0.4 | 12.2 ±0.2 | 4.00 (4.00 to 4.00) | 2.00 (2.00 to 2.00) |",
+                      tables.summary(study))
+        self.assertIn("gradients wasted: 0 %, where late ones are dropped 75 %", claims["L1"].numbers)
+        whole = tables.as_json(study, judge.all_claims(study))
+        self.assertEqual([len(one["cells"]) for one in whole["lates"]], [4] * 4)
 
     def test_tables_show_what_was_measured(self):
         study = study_read(self.record)

@@ -198,7 +198,9 @@ static void what_is_late_waits_for_a_step_only_where_steps_wait_for_some(void **
 	refused(steps, (o.wait = OL_WAIT_FIXED, o.wait_k = 1, o.late = OL_LATE_AGED + 1),
 		"late has no such value");
 	refused(steps, o.late = OL_LATE_NEXT, "late is next");
-	refused(steps, (o.wait = OL_WAIT_DBW, o.late = OL_LATE_NEXT), "late is next");
+	taken(steps, (o.wait = OL_WAIT_DBW, o.late = OL_LATE_NEXT));
+	taken(steps, (o.wait = OL_WAIT_DBW_BLIND, o.late = OL_LATE_AGED));
+	taken(steps, (o.wait = OL_WAIT_ADASYNC, o.wait_k = 1, o.late = OL_LATE_NEXT));
 	refused(usual, o.late = OL_LATE_NEXT, "late is next");
 }
 

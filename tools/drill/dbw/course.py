@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..drill import Drill, known, signed
+from .late import lates_make
 
 DATA = "synthetic:noise=4,train=2000"
 DEPTHS = (0.1, 0.03, 0.01, 0.003, 0.001)  # of the loss, on the way down to the least
@@ -249,8 +250,9 @@ def go(drill: Drill) -> int:
     curve: list[list[Any]] = []
     settings = [setting_make(drill, setting, problems[setting.model, setting.data], trials, curve)
                 for setting in chosen]
+    lates = lates_make(drill, preset, WORKERS, DATA, problem.depth(DEPTHS[GRID_DEPTH]), trials)
     drill.record("dbw", {
         "quick": preset == 0, "workers": WORKERS, "seeds": trials, "time_steps": steps * 9 // 10,
         "first_loss": problem.first, "least_loss": problem.least, "depths": list(DEPTHS),
-        "settings": settings, "times": times, "slows": slows, "curve": curve})
+        "settings": settings, "times": times, "slows": slows, "lates": lates, "curve": curve})
     return drill.report()

@@ -6,6 +6,7 @@
  * Learning", arXiv 2004.14696)
  *
  *	course.py  problems, settings, runs; each run's result, for the report
+ *	late.py    the same of late gradients that are of the next step
  *	live.py    the same experiment with real processes
  *	trial.c    runs by their description
  *	run.c      one run: workers and a server under a virtual clock
@@ -58,6 +59,8 @@ struct dbw_opts {
 	struct dbw_problem *problem; /* NULL: only times are simulated */
 	enum ol_wait wait;
 	uint32_t k; /* FIXED, ADASYNC */
+	enum ol_late late;
+	uint32_t late_steps;
 	uint32_t workers;
 	enum ol_on_late on_late;
 	double ask; /* PULL: how long a worker takes to ask for weights */

@@ -33,6 +33,7 @@ struct run {
 	bool held[DBW_WORKERS_MAX];
 	double held_loss[DBW_WORKERS_MAX];
 	double norm2[DBW_WORKERS_MAX];
+	double factor[DBW_WORKERS_MAX]; /* of a held gradient: 1, unless it is carried, of AGED */
 	float *grads; /* a row a worker; … */
 	float *bases; /* … the weights that it is computed at, if they are wanted; else NULL */
 	float *w;
@@ -147,12 +148,13 @@ static void apply(struct run *run, struct ol_update *update)
 	update->norm2_mean = 0.0;
 	for (uint32_t i = 0; i < run->opts->workers; i++) {
 		const float *grad = run->grads + i * floats;
+		const double factor = run->factor[i];
 
 		if (!run->held[i])
 			continue;
-		update->norm2_sum += run->norm2[i];
+		update->norm2_sum += factor * factor * run->norm2[i];
 		for (size_t f = 0; f < floats; f++)
-			run->sum[f] += (double)grad[f];
+			run->sum[f] += factor * (double)grad[f];
 	}
 	for (size_t f = 0; f < floats; f++) {
 		double mean = run->sum[f] / update->count;
@@ -243,6 +245,9 @@ static int land(struct run *run, uint32_t i)
 		return 0;
 	}
 	run->held[i] = true;
+	run->factor[i] = run->opts->late == OL_LATE_AGED
+				 ? 1.0 / (1.0 + (double)(run->version - worker->base))
+				 : 1.0;
 	return verdict == OL_VERDICT_STEP ? step_make(run) : 0;
 }
 
@@ -300,6 +305,12 @@ static int go(struct run *run)
 	return rc;
 }
 
+/* Late gradients are applied, or their losses used */
+static bool wants_bases(const struct dbw_opts *opts)
+{
+	return opts->wait == OL_WAIT_DBW || opts->late != OL_LATE_DROP;
+}
+
 static int room_make(struct run *run)
 {
 	const struct dbw_opts *opts = run->opts;
@@ -312,16 +323,18 @@ static int room_make(struct run *run)
 	popts.workers = opts->workers;
 	popts.workers_max = opts->workers;
 	popts.k = opts->k;
+	popts.late = opts->late;
+	popts.late_steps = opts->late_steps;
 	if (opts->lr > 0.0)
 		popts.lr = opts->lr;
 	if (floats > 0) {
 		run->w = malloc(floats * sizeof(*run->w));
 		run->sum = malloc(floats * sizeof(*run->sum));
 		run->grads = malloc(opts->workers * floats * sizeof(*run->grads));
-		if (opts->wait == OL_WAIT_DBW) /* it uses the losses of late gradients too */
+		if (wants_bases(opts))
 			run->bases = malloc(opts->workers * floats * sizeof(*run->bases));
 		if (run->w == NULL || run->sum == NULL || run->grads == NULL ||
-		    (opts->wait == OL_WAIT_DBW && run->bases == NULL))
+		    (wants_bases(opts) && run->bases == NULL))
 			return -ENOMEM;
 		memcpy(run->w, opts->problem->begin, floats * sizeof(*run->w));
 	}

@@ -69,15 +69,17 @@ static int words_read(const char *consistency, const char *delay, struct dbw_opt
 				    NULL, NULL);
 	opts->wait = set.wait;
 	opts->k = set.k;
+	opts->late = set.late;
+	opts->late_steps = set.late_steps;
 	return 0;
 }
 
 /* Means; for a run that trains also every step (time, gradients, loss) and look (time, loss) */
 static json_t *result_json(const struct dbw_result *result, bool trains)
 {
-	return json_pack("{s:f, s:f, s:o, s:O}", "step_mean", result->step_mean, "k_mean",
-			 result->k_mean, "steps", trains ? json_incref(result->list) : json_array(),
-			 "looks", result->looks);
+	return json_pack("{s:f, s:f, s:f, s:o, s:O}", "step_mean", result->step_mean, "k_mean",
+			 result->k_mean, "late_mean", result->late_mean, "steps",
+			 trains ? json_incref(result->list) : json_array(), "looks", result->looks);
 }
 
 /* Make a run, and write its record */

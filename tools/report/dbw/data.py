@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..stats import Interval, moments, ratio
+from .late import Late, late_read
 
 GRID_DEPTH = 2  # the target of the grid: index of Study.depths
 DBW, BLIND, ADASYNC = "dbw", "dbw-blind", "adasync:"  # the last with its k at first, in sixteenths of the workers
@@ -113,6 +114,7 @@ class Study:
     settings: list[Setting]
     times: list[Time]
     slows: list[Slow]
+    lates: list[Late]  # late gradients that are of the next step
     curve: list[list[float]]  # time, k, loss of DBW: one seed of the first setting with alpha 1
 
     def group(self, name: str) -> list[Setting]:
@@ -132,4 +134,5 @@ def study_read(record: dict[str, Any]) -> Study:
     return Study(**{**rest,
                     "settings": [setting_read(one) for one in record["settings"]],
                     "times": [Time(**one) for one in record["times"]],
-                    "slows": [Slow(**one) for one in record["slows"]]})
+                    "slows": [Slow(**one) for one in record["slows"]],
+                    "lates": [late_read(one) for one in record["lates"]]})

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ..claims import TRIALS_MIN, Claim, judge_all
 from ..stats import Interval, moments, ratio, student
+from . import late
 from .data import ADASYNC, BLIND, DBW, GRID_DEPTH, Cell, Setting, Study
 
 TIME_STEPS_MIN = 36000
@@ -229,4 +230,5 @@ CLAIMS: tuple[tuple[str, str, Callable[[Study, Claim], None]], ...] = (
 
 
 def all_claims(study: Study) -> list[Claim]:
-    return judge_all(((f"D{i + 1}", *one) for i, one in enumerate(CLAIMS)), study)
+    return [*judge_all(((f"D{i + 1}", *one) for i, one in enumerate(CLAIMS)), study),
+            *judge_all(late.CLAIMS, study.lates)]

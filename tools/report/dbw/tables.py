@@ -6,6 +6,7 @@ from typing import Any
 from ..claims import Claim
 from ..out import Table
 from ..stats import Interval, student
+from . import late
 from .data import DBW, GRID_DEPTH, Cell, Setting, Study
 from .judge import mean, shown
 
@@ -91,7 +92,7 @@ def summary(study: Study) -> str:
             "as the best static k DBW is, with a 95 % interval; its k: mean, median of the first "
             "quarter of steps, of the last.\n")
     text += "".join(group_text(study, group, head) for group, head in GROUPS)
-    return text + slow_text(study) + times_text(study)
+    return text + slow_text(study) + times_text(study) + late.text(study.lates)
 
 
 def summary_csv(study: Study) -> str:
@@ -128,4 +129,4 @@ def setting_json(study: Study, s: Setting) -> dict[str, Any]:
 def as_json(study: Study, claims: list[Claim]) -> dict[str, Any]:
     return {"command": study.command, "folder": study.folder, "seeds": study.seeds,
             "settings": [setting_json(study, setting) for setting in study.settings],
-            "claims": [claim.json() for claim in claims]}
+            "lates": late.as_json(study.lates), "claims": [claim.json() for claim in claims]}

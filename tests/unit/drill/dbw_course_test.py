@@ -71,8 +71,26 @@ class CourseTest(unittest.TestCase):
         self.assertEqual(sorted(grid), sorted((one.alpha, one.batch, one.lr) for one in late.settings_of(1)
                                               if one.group == "grid"))
 
+    def test_every_other_problem_is_for_three_alphas(self) -> None:
+        others = [setting for setting in course.settings_of(1) if setting.group == "other"]
+        self.assertEqual(sorted((one.model, one.alpha) for one in others),
+                         [(model, alpha) for model in ("cnn", "mlp:16", "softmax") for alpha in (0.2, 0.5, 1.0)])
+        self.assertEqual({one.model: one.time_max for one in others},
+                         {"softmax": 375.0, "mlp:16": 1250.0, "cnn": 200.0})
+
+    def test_the_least_loss_of_a_cnn_is_not_looked_for(self) -> None:
+        class Told:
+            def trial(self, experiment, name, **of):
+                return iter([{"first": 2.3, "least": 0.7 if of["least"] else 0.0}])
+
+        problems = course.problems_of(Told(), course.settings_of(1))
+        self.assertEqual(len(problems), 4)
+        self.assertEqual({model: problem.least for (model, _), problem in problems.items()},
+                         {"softmax": 0.7, "mlp:16": 0.7, "cnn": 0.0})
+        self.assertEqual(problems["cnn", course.OTHER[2][-1]].depth(0.1), 0.1 * 2.3)
+
     def test_the_longer_a_preset_the_more_settings(self) -> None:
-        self.assertEqual([len(course.settings_of(preset)) for preset in range(3)], [2, 27, 28])
+        self.assertEqual([len(course.settings_of(preset)) for preset in range(3)], [2, 30, 31])
         names = [setting.name for setting in course.settings_of(2)]
         self.assertEqual(names[0], "n=16 alpha=1 B=512 lr=0.8")
         self.assertEqual(course.settings_of(2)[-1].workers, 256)

@@ -162,6 +162,30 @@ static void training_gets_there_and_the_same_seed_does_the_same(void **state)
 	dbw_problem_close(&problem);
 }
 
+static void a_cnn_begins_where_it_was_made_and_trains(void **state)
+{
+	struct dbw_problem problem;
+	struct dbw_opts opts = times_only(4, 1.0, OL_ON_LATE_WAIT);
+	struct dbw_result result;
+	char err[256] = "";
+
+	(void)state;
+	assert_int_equal(dbw_problem_open("synthetic:shape=28x28,train=20,test=1", "cnn", 8,
+					  &problem, err, sizeof(err)),
+			 0);
+	assert_true(fabs(problem.first - log(10.0)) < 0.1);
+	opts.problem = &problem;
+	opts.workers = 4;
+	opts.batch = 8;
+	opts.lr = 0.05;
+	opts.skip = 0;
+	opts.steps_max = 5;
+	result = ran(&opts);
+	assert_true(result.steps == 5 && result.loss < problem.first);
+	dbw_result_fini(&result);
+	dbw_problem_close(&problem);
+}
+
 static void an_order_without_data_has_no_least_loss(void **state)
 {
 	json_t *of = json_pack("{s:s, s:[], s:b}", "name", "x", "runs", "least", 1);
@@ -179,6 +203,7 @@ int main(void)
 		cmocka_unit_test(interrupted_workers_follow_the_closed_form),
 		cmocka_unit_test(carried_gradients_follow_the_closed_form),
 		cmocka_unit_test(a_question_for_weights_takes_its_time),
+		cmocka_unit_test(a_cnn_begins_where_it_was_made_and_trains),
 		cmocka_unit_test(an_order_without_data_has_no_least_loss),
 		cmocka_unit_test(half_that_become_slow_slow_everyone_who_waits_for_them),
 		cmocka_unit_test(training_gets_there_and_the_same_seed_does_the_same),

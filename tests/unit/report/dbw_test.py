@@ -200,6 +200,16 @@ class Dbw(unittest.TestCase):
         json.dumps(out.known(whole), allow_nan=False)
         self.assertAlmostEqual(whole["settings"][0]["dbw_by_best"][0], 2.0)
 
+    def test_dbw_is_shown_beside_each_method_where_nothing_was_chosen(self):
+        study = study_read(self.record)
+        text = tables.faster_text(study)
+        self.assertIn("| n=16 alpha=1 B=512 lr=0.8 other | 2.00 (2.00 to 2.00), k=8 | 8.00 (8.00 to 8.00) | "
+                      "2.40 (2.40 to 2.40) |" + " 2.60 (2.60 to 2.60) |" * len(ADASYNCS), text)
+        self.assertEqual(text.count("n=16"), 1)
+        self.assertIn(text, tables.summary(study))
+        study.settings = study.grid
+        self.assertNotIn("how many times as fast DBW is", tables.summary(study))
+
     def test_one_seed_has_no_interval(self):
         self.record["seeds"] = 1
         for each in self.record["settings"]:

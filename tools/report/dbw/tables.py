@@ -7,7 +7,7 @@ from ..claims import Claim
 from ..out import Table
 from ..stats import Interval, student
 from . import late
-from .data import DBW, GRID_DEPTH, Cell, Setting, Study
+from .data import BLIND, DBW, GRID_DEPTH, Cell, Setting, Study
 from .judge import mean, shown
 
 GROUPS = (("grid", "The grid"), ("scaled", "A static k has k / n of the learning rate"),
@@ -62,6 +62,23 @@ def group_text(study: Study, group: str, head: str) -> str:
     return f"\n## {head}\n\n{lines}"
 
 
+def faster_row(setting: Setting) -> list[str]:
+    depth = setting.depths - 1
+    than = (setting.all, setting.cell(BLIND), *setting.adasyncs)
+    return [setting.name, f"{shown(setting.speed(depth))}, {setting.best(depth).method}",
+            *(shown(setting.faster(cell, depth)) for cell in than)]
+
+
+def faster_text(study: Study) -> str:
+    others = study.group("other")
+    if not others:
+        return ""
+    lines = Table(["setting", "best static k", "k = n", BLIND, *(cell.method for cell in others[0].adasyncs)],
+                  [faster_row(setting) for setting in others], words=1).markdown()
+    return ("\n## Other data and models: how many times as fast DBW is\n\nTo the last target of each; seeds are pairs. "
+            f"A run that was not there in time counts as if it was there then.\n\n{lines}")
+
+
 def slow_text(study: Study) -> str:
     columns = ("k_before", "k_after", "steps_to_half", "step_before", "step_after", "all_before",
                "all_after")
@@ -90,9 +107,10 @@ def summary(study: Study) -> str:
             f"target is so much of the way from the first loss, {study.first_loss:.4f}, above the "
             f"least that there is, {study.least_loss:.4f}. \"dbw by best\": how many times as fast "
             "as the best static k DBW is, with a 95 % interval; its k: mean, median of the first "
-            "quarter of steps, of the last.\n")
+            "quarter of steps, of the last. Other data and models have losses of their own; the "
+            "least of a CNN is 0.\n")
     text += "".join(group_text(study, group, head) for group, head in GROUPS)
-    return text + slow_text(study) + times_text(study) + late.text(study.lates)
+    return text + faster_text(study) + slow_text(study) + times_text(study) + late.text(study.lates)
 
 
 def summary_csv(study: Study) -> str:

@@ -244,7 +244,7 @@ struct ol_server_opts {
 	/* QUORUM: a step waits so long for more gradients after its wait_k-th has come, or until all
 	   workers that are connected have given one */
 	uint32_t grace_ms;
-	enum ol_late late; /* default DROP, and that of several shards */
+	enum ol_late late; /* default DROP; the same for all shards */
 	uint32_t
 		late_steps; /* NEXT, AGED: a gradient of weights that are older by more steps than this is
 				dropped all the same; 0: however old */

@@ -260,10 +260,11 @@ static bool in_batch(const struct ol_ingest *ingest, uint32_t worker)
 	return false;
 }
 
-/* The version that a gradient was computed at */
-static uint64_t base_of(const struct ol_slot_state *state)
+/* Its worker is gone for so long that shard 0 knows it, too, and a step was made since then: none will have it */
+static bool is_left_behind(const struct ol_ingest *ingest, const struct ol_orphan *orphan)
 {
-	return state->base_version + state->ahead;
+	return ingest->follow.stepped_ns >
+	       orphan->since_ns + ingest->opts->restore_wait_ms * OL_NS_PER_MS;
 }
 
 enum ol_verdict ol_follow_judge(const struct ol_ingest *ingest, struct ol_landed landed)
@@ -276,14 +277,14 @@ enum ol_verdict ol_follow_judge(const struct ol_ingest *ingest, struct ol_landed
 
 	/* what is not finite is in no step */
 	if (decided && !state->is_void && (state->seq == taken || (!next && !state->gone)))
-		return (next || base_of(state) <= ol_ingest_newest(ingest)) &&
+		return (next || ol_ingest_base(state) <= ol_ingest_newest(ingest)) &&
 				       !in_batch(ingest, landed.session)
 			       ? OL_VERDICT_HOLD
 			       : OL_VERDICT_WAIT;
 	if ((decided && next) || state->gone ||
 	    ol_seq_contains(ingest->follow.lost[landed.session], state->seq) ||
 	    (ol_follow_is_orphan(landed) &&
-	     (state->is_void || base_of(state) < ol_ingest_newest(ingest))))
+	     (state->is_void || is_left_behind(ingest, ol_follow_of(&ingest->follow, landed)))))
 		return OL_VERDICT_LATE;
 	return OL_VERDICT_WAIT;
 }
@@ -389,6 +390,7 @@ bool ol_follow_orphan(struct ol_ingest *ingest, struct ol_landed *landed)
 				  .worker = landed->session,
 				  .slot = landed->slot,
 				  .format = session->hello.format,
+				  .since_ns = ol_clock_ns(),
 				  .state = session->slots[landed->slot] };
 	struct ol_orphan *orphan;
 	uint32_t slot = 0;
@@ -435,14 +437,39 @@ static bool list_adopt(struct ol_ingest *ingest, struct ol_landed *list, uint32_
 	return false;
 }
 
+/*
+ * A process has computed at weights that this server has made: shard 0 had ended the process before it by then, and
+ * these weights have what it had taken of that. The rest is in no step.
+ */
+static void orphans_pass(struct ol_ingest *ingest, struct ol_landed landed)
+{
+	const struct ol_slot_state *state = ol_ingest_slot(ingest, landed);
+	struct ol_follow *follow = &ingest->follow;
+	bool any = false;
+
+	for (uint32_t i = 0; state->ahead == 0 && i < follow->orphan_count; i++) {
+		struct ol_orphan *orphan = &follow->orphans[i];
+
+		if (orphan->used && orphan->worker == landed.session &&
+		    ol_seq_tag(orphan->state.seq) != ol_seq_tag(state->seq))
+			orphan->state.gone = any = true;
+	}
+	if (any)
+		ol_ingest_requeue(ingest);
+}
+
 bool ol_follow_takes(struct ol_ingest *ingest, struct ol_session *session, struct ol_landed landed,
 		     uint64_t now_ns)
 {
 	if (ingest->opts->shard != 0)
 		ol_acks_held(ingest, session, landed.slot, now_ns);
-	return ingest->follow.orphan_count > 0 &&
-	       (list_adopt(ingest, ingest->batch, ingest->batch_count, landed) ||
-		list_adopt(ingest, ingest->parked, ingest->parked_count, landed));
+	if (ingest->follow.orphan_count == 0)
+		return false;
+	if (list_adopt(ingest, ingest->batch, ingest->batch_count, landed) ||
+	    list_adopt(ingest, ingest->parked, ingest->parked_count, landed))
+		return true;
+	orphans_pass(ingest, landed);
+	return false;
 }
 
 /* A gradient of zeros, which counts as none: it makes a version */

@@ -74,6 +74,10 @@ truth "a server's death: k" 'r["recoveries"] == 1 and r["k_mean"] == 2'
 late "two servers" --servers 2 --consistency sync:k=2 "${delays[@]}" --steps 150 --kill server1@60steps:down=100ms,server0@90steps:down=100ms
 truth "two servers: k" 'r["recoveries"] == 2 and r["k_mean"] == 2 and r["gradients_late"] > 20'
 truth "two servers: alike" 'all(len({l["applied"] for l in w["links"]}) == 1 for w in r["accounting"]["workers"])'
+late "two servers, late counts less" --servers 2 --consistency sync:quorum,k=2,grace=1,late=aged --delay exp:mean=4ms,alpha=0+slow:workers=1,factor=8 --steps 150 \
+	--kill worker1@30steps:down=100ms,server0@60steps:down=100ms,worker0@90steps:down=100ms,server1@120steps:down=100ms
+truth "two servers, late counts less: none is dropped before the end" 'r["recoveries"] == 4 and r["gradients_late"] <= 4 and r["gradients_carried"] > 3'
+truth "two servers, late counts less: alike" 'all(len({l["applied"] for l in w["links"]}) == 1 for w in r["accounting"]["workers"])'
 late "three chains" --servers 3 --consistency sync:dbw --durability chain --replicas 2 "${delays[@]}" --steps 100 --kill head0@40steps
 truth "three chains: alike" 'all(len({l["applied"] for l in w["links"]}) == 1 for w in r["accounting"]["workers"])'
 outlast train "${small[@]}" --workers 4 --servers 2 --consistency sync:k=2 --outage continue

@@ -362,6 +362,8 @@ static const struct {
 	[MUTATE_NO_INTRODUCTION] = { 3370, CLUSTER_AGE_DELTAS },
 	[MUTATE_LENDS_ALL] = { 710, 0 },
 	[MUTATE_LENDS_ANY] = { 860, 0 },
+	[MUTATE_CARRIED_DIES] = { 2770, 0 },
+	[MUTATE_AGAIN_IN_FULL] = { 600, 0 },
 };
 
 /* 0: it was found */

@@ -671,6 +671,8 @@ static void all_draw(uint64_t seed, unsigned age)
 		turns_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_DELTAS)
 		saved_deltas_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_CARRIED)
+		turns_carried_draw(&cluster.scenario);
 	cluster_params_count();
 }
 

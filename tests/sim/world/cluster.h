@@ -69,7 +69,8 @@ enum cluster_age {
 	CLUSTER_AGE_DECIDED, /* now and then several shards whose steps shard 0 decides */
 	CLUSTER_AGE_DELTAS, /* half of the running checkpoints are of int8 deltas */
 	CLUSTER_AGE_SELDOM, /* workers that pull seldom, beside running checkpoints: these are newer */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_SELDOM
+	CLUSTER_AGE_CARRIED, /* several shards whose late gradients are of a later step */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_CARRIED
 };
 
 /* What is never repaired (lasting.h) */

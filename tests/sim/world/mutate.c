@@ -123,6 +123,9 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_NO_INTRODUCTION] = "no-introduction",
 	[MUTATE_LENDS_ALL] = "lends-all",
 	[MUTATE_LENDS_ANY] = "lends-any",
+	[MUTATE_CARRIES_ALONE] = "carries-alone",
+	[MUTATE_CARRIED_DIES] = "carried-dies",
+	[MUTATE_AGAIN_IN_FULL] = "again-in-full",
 };
 
 void mutate_set(enum mutation mutation)

@@ -4,6 +4,7 @@
 
 #include "sim/world/turns.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -100,6 +101,26 @@ void turns_draw(struct scenario *scenario)
 	scenario->outage = OL_OUTAGE_WAIT;
 	scenario->holds = scenario->window > 1 && sim_ppm(300000);
 	scenario->ends = true;
+}
+
+void turns_carried_draw(struct scenario *scenario)
+{
+	if (scenario->shards == 1 || !scenario->sync ||
+	    (scenario->wait != OL_WAIT_FIXED && scenario->wait != OL_WAIT_QUORUM) ||
+	    !sim_ppm(600000))
+		return;
+	scenario->late = sim_ppm(500000) ? OL_LATE_AGED : OL_LATE_NEXT;
+	if (sim_ppm(300000))
+		scenario->late_steps = 1 + sim_below(4);
+}
+
+bool turns_took_effect(float value)
+{
+	const float steps = value > 0.0f ? roundf(1.0f / value) : 0.0f;
+
+	if (cluster.scenario.late != OL_LATE_AGED)
+		return value == 1.0f;
+	return steps >= 1.0f && value == 1.0f / steps;
 }
 
 bool turns_lacks(void)
@@ -401,6 +422,10 @@ void __wrap_ol_ingest_gather(struct ol_ingest *ingest)
 				 (unsigned long long)(at->due_ns - ol_clock_ns()) / 1000);
 	}
 	__real_ol_ingest_gather(ingest);
+	for (uint32_t i = 0; mutation(MUTATE_AGAIN_IN_FULL) && i < ingest->batch_count; i++) {
+		if (ol_ingest_slot(ingest, ingest->batch[i])->again)
+			ingest->contributions[i].scale = 1.0f;
+	}
 	decider_dies(ingest);
 }
 
@@ -525,7 +550,7 @@ void check_late(const struct worker_slot *slot, const float *weights)
 		if (!slot->pushes[i].done || slot->pushes[i].status != OL_E_LATE)
 			continue;
 		for (uint32_t k = 0; k < cluster.scenario.shards; k++)
-			ones += weights[cluster_first(k) + at] == 1.0f;
+			ones += turns_took_effect(weights[cluster_first(k) + at]);
 		if (ones == cluster.scenario.shards)
 			sim_fail("check_once",
 				 "push %u of worker %u was dropped as late and took effect", i,

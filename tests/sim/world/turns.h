@@ -18,6 +18,10 @@ struct worker_slot;
 /* turns_draw -- now and then steps of several shards that shard 0 decides; turns_decided -- they are */
 void turns_draw(struct scenario *scenario);
 bool turns_decided(void);
+/* turns_carried_draw -- now and then late gradients there are of a later step */
+void turns_carried_draw(struct scenario *scenario);
+/* turns_took_effect -- this is what a gradient that was applied once makes of its mark */
+bool turns_took_effect(float value);
 /* turns_lacks -- a shard has made a step without what has died with its worker, perhaps of nothing else */
 bool turns_lacks(void);
 /* turns_late -- gradients may come too late */

@@ -260,11 +260,17 @@ static bool in_batch(const struct ol_ingest *ingest, uint32_t worker)
 	return false;
 }
 
-/* Its worker is gone for so long that shard 0 knows it, too, and a step was made since then: none will have it */
+/*
+ * It is in no step that is still to be made here. A later process of its worker has a gradient in a step: shard 0 had
+ * ended this one by then. Or its worker is gone for so long that shard 0 knows it, too, and a step was made since.
+ */
 static bool is_left_behind(const struct ol_ingest *ingest, const struct ol_orphan *orphan)
 {
-	return ingest->follow.stepped_ns >
-	       orphan->since_ns + ingest->opts->restore_wait_ms * OL_NS_PER_MS;
+	const uint64_t applied = ol_store_applied(ingest->store, orphan->worker).seq;
+
+	return (orphan->successor != 0 && orphan->successor == ol_seq_tag(applied)) ||
+	       ingest->follow.stepped_ns >
+		       orphan->since_ns + ingest->opts->restore_wait_ms * OL_NS_PER_MS;
 }
 
 enum ol_verdict ol_follow_judge(const struct ol_ingest *ingest, struct ol_landed landed)
@@ -379,7 +385,7 @@ static bool has_room(const struct ol_ingest *ingest, uint32_t worker)
 
 	for (uint32_t i = 0; i < follow->orphan_count; i++)
 		count += follow->orphans[i].used && follow->orphans[i].worker == worker;
-	return count < ingest->opts->window;
+	return count < OL_ORPHANS * (ingest->opts->window + 1);
 }
 
 bool ol_follow_orphan(struct ol_ingest *ingest, struct ol_landed *landed)
@@ -437,25 +443,19 @@ static bool list_adopt(struct ol_ingest *ingest, struct ol_landed *list, uint32_
 	return false;
 }
 
-/*
- * A process has computed at weights that this server has made: shard 0 had ended the process before it by then, and
- * these weights have what it had taken of that. The rest is in no step.
- */
-static void orphans_pass(struct ol_ingest *ingest, struct ol_landed landed)
+/* Another process of its worker has pushed */
+static void successor_note(struct ol_ingest *ingest, struct ol_landed landed)
 {
-	const struct ol_slot_state *state = ol_ingest_slot(ingest, landed);
+	const uint32_t tag = ol_seq_tag(ol_ingest_slot(ingest, landed)->seq);
 	struct ol_follow *follow = &ingest->follow;
-	bool any = false;
 
-	for (uint32_t i = 0; state->ahead == 0 && i < follow->orphan_count; i++) {
+	for (uint32_t i = 0; i < follow->orphan_count; i++) {
 		struct ol_orphan *orphan = &follow->orphans[i];
 
 		if (orphan->used && orphan->worker == landed.session &&
-		    ol_seq_tag(orphan->state.seq) != ol_seq_tag(state->seq))
-			orphan->state.gone = any = true;
+		    ol_seq_tag(orphan->state.seq) != tag)
+			orphan->successor = tag;
 	}
-	if (any)
-		ol_ingest_requeue(ingest);
 }
 
 bool ol_follow_takes(struct ol_ingest *ingest, struct ol_session *session, struct ol_landed landed,
@@ -468,7 +468,7 @@ bool ol_follow_takes(struct ol_ingest *ingest, struct ol_session *session, struc
 	if (list_adopt(ingest, ingest->batch, ingest->batch_count, landed) ||
 	    list_adopt(ingest, ingest->parked, ingest->parked_count, landed))
 		return true;
-	orphans_pass(ingest, landed);
+	successor_note(ingest, landed);
 	return false;
 }
 

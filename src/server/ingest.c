@@ -80,7 +80,7 @@ int ol_ingest_open(struct ol_ingest *ingest)
 
 	ingest->queue_size = ingest->opts->workers_max * (ingest->opts->window + 1);
 	if (decided)
-		ingest->queue_size *= 2; /* orphans */
+		ingest->queue_size *= 1 + OL_ORPHANS;
 	ingest->queue = calloc(ingest->queue_size, sizeof(*ingest->queue));
 	ingest->batch = calloc(workers, sizeof(*ingest->batch));
 	ingest->parked = calloc(ingest->queue_size, sizeof(*ingest->parked));
@@ -491,7 +491,8 @@ static uint32_t local_paths(const struct ol_ingest *ingest)
 {
 	if (ingest->opts->consistency == OL_CONSISTENCY_SYNC && !ingest->opts->rule.sum)
 		return 1;
-	return ingest->sessions->live_workers > ingest->opts->workers
+	/* the same at all shards that make a step together */
+	return ingest->sessions->live_workers > ingest->opts->workers && !ingest->follow.on
 		       ? ingest->sessions->live_workers
 		       : ingest->opts->workers;
 }
@@ -519,7 +520,7 @@ static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *stat
 	if (!state->queued)
 		return sum * age_scale(ingest, state);
 	delta = (struct ol_delta){
-		.staleness = ingest->store->version - state->base_version,
+		.staleness = age_at(state, ingest->store->version),
 		.grads = state->grads,
 		.ways = local_paths(ingest),
 		.lr = ol_rule_lr(ol_store_rule(ingest->store), 0, ingest->store->version),

@@ -239,17 +239,29 @@ static void what_missed_its_step_waits_although_its_worker_is_gone(void **state)
 	assert_int_equal(server->store.board->restored_lost, 0);
 }
 
-/* Its worker's next process has pushed: shard 0 had ended the one before */
-static void what_was_in_no_step_goes_when_another_process_pushes(void **state)
+/* A gradient of its worker's next process is in a step: shard 0 had ended the one before. That it was pushed is not
+ * enough, as a chain of shard 0 may have a step on its way down that is not read yet */
+static void what_was_in_no_step_goes_when_a_step_has_another_process(void **state)
 {
+	uint64_t left, next;
+
 	(void)state;
-	(void)push(1, 0, 0);
+	left = push(1, 0, 0);
 	leave(1);
 	join(1);
-	assert_int_equal(parked(), 1);
-	decide(push(1, 0, 0), 1);
-	assert_int_equal(parked(), 0);
+	next = push(1, 0, 0);
+	(void)push(2, 0, 0);
+	assert_int_equal(parked(), 3);
+	decide(left, 1);
 	assert_float_equal(weight(), 1.0f, 0.0f);
+	decide(next, 1);
+	assert_float_equal(weight(), 1.5f, 0.0f);
+	(void)push(1, 1, 0);
+	leave(1);
+	join(1);
+	assert_int_equal(parked(), 2);
+	decide(push(1, 0, 2), 1);
+	assert_int_equal(parked(), 1);
 }
 
 /* Shard 0 has noticed as well, and has made a step since */
@@ -292,7 +304,7 @@ int main(void)
 		TEST(what_a_later_decision_passes_over_is_late),
 		TEST(what_is_pushed_again_has_the_factor_that_it_has_elsewhere),
 		TEST(what_missed_its_step_waits_although_its_worker_is_gone),
-		TEST(what_was_in_no_step_goes_when_another_process_pushes),
+		TEST(what_was_in_no_step_goes_when_a_step_has_another_process),
 		TEST(what_was_in_no_step_goes_after_a_while),
 		TEST(the_same_process_takes_its_place_again),
 	};

@@ -8,6 +8,7 @@
  * one number in all shards, bit for bit, unless two shards made a step of different gradients, or gave one of them
  * different factors.
  *
+ * What workers push while a server is away waits in queues, and leaves in one piece (`outages are gone through`).
  * Where gradients that miss their step are of a later one, a worker with two buffers pushes the second before the
  * first has its step.
  *
@@ -49,6 +50,7 @@ static struct told {
 static uint64_t seed = 1;
 static unsigned kills = 4;
 static const char *only = "";
+static enum ol_outage outage = OL_OUTAGE_WAIT; /* of the workers */
 
 static uint64_t draw(uint64_t below)
 {
@@ -84,16 +86,36 @@ static uint64_t weights_check(const struct ol_worker *worker)
 	return version;
 }
 
-static void push(struct ol_worker *worker, uint64_t version, float value, struct ol_op *op)
+/* A buffer. False: the job has ended, and who would free one may have left */
+static bool acquire(struct ol_worker *worker, float **ret_grad)
 {
-	struct ol_push_info info = { .samples = 1, .base_version = version, .loss = 1.0f };
+	int rc;
+
+	while ((rc = ol_grad_try_acquire(worker, ret_grad)) != 0) {
+		check_msg(rc == -EAGAIN || rc == -ENOBUFS, "acquire ended with %d", rc);
+		if (atomic_load(&told->ends))
+			return false;
+		if (rc == -ENOBUFS)
+			check_ok(job_pull(worker, 0));
+		check(ol_worker_poll(worker) >= 0);
+	}
+	return true;
+}
+
+/* False: no push has begun, as the job has ended */
+static bool push(struct ol_worker *worker, float value, struct ol_op *op)
+{
+	struct ol_push_info info = { .samples = 1, .loss = 1.0f };
 	float *grad;
 
-	check_ok(ol_grad_acquire(worker, &grad));
+	if (!acquire(worker, &grad))
+		return false;
+	(void)ol_weights(worker, &info.base_version); /* it may have pulled */
 	for (uint64_t i = 0; i < LEN; i++)
 		grad[i] = value;
 	*op = (struct ol_op){ .level = OL_LEVEL_APPLIED };
 	check_ok(ol_push(worker, grad, &info, op));
+	return true;
 }
 
 static int op_wait(struct ol_worker *worker, struct ol_op *op)
@@ -151,8 +173,9 @@ static int train(const struct job *job, long id)
 	seed = (uint64_t)getpid() * 2654435761u + 1;
 	ol_worker_opts_init(&opts);
 	opts.lease_ms = JOB_LEASE_MS;
-	opts.outage = OL_OUTAGE_WAIT;
-	opts.window = id % 2 == 0 ? 1 : 0; /* fewer buffers than the server has slots for */
+	opts.outage = outage;
+	/* fewer buffers than the server has slots for; who goes on in an outage has two */
+	opts.window = id % 2 == 0 && outage == OL_OUTAGE_WAIT ? 1 : 0;
 	pushes_on = opts.window == 0 && job->opts.late != OL_LATE_DROP;
 	worker = job_worker_with(job, (int)id, opts);
 	for (;;) {
@@ -170,7 +193,8 @@ static int train(const struct job *job, long id)
 			break;
 		if (draw(4) == 0)
 			rest((unsigned)draw(id == 0 ? 12 : 4));
-		push(worker, version, (float)draw(1000) / 7.0f - 70.0f, op);
+		if (!push(worker, (float)draw(1000) / 7.0f - 70.0f, op))
+			continue;
 		pushed++;
 		if (!pushes_on)
 			push_end(job, worker, op);
@@ -347,5 +371,10 @@ int main(int argc, char **argv)
 	story("the first two, chains, deaths", opts_of(OL_WAIT_FIXED, OL_LATE_DROP), true, kills);
 	story("late counts less, chains, deaths", opts_of(OL_WAIT_QUORUM, OL_LATE_AGED), true,
 	      kills);
+	outage = OL_OUTAGE_CONTINUE;
+	story("outages are gone through, deaths", opts_of(OL_WAIT_FIXED, OL_LATE_DROP), false,
+	      kills);
+	story("outages are gone through, late is next, deaths",
+	      opts_of(OL_WAIT_QUORUM, OL_LATE_NEXT), false, kills);
 	return 0;
 }

@@ -329,8 +329,6 @@ class DecidedTest(unittest.TestCase):
     def test_what_it_cannot_do_is_said(self):
         with outlast.launch(params=4096, servers=2, workers=2,
                             consistency="sync:k=1") as servers:
-            with self.assertRaisesRegex(outlast.Error, "give outage wait"):
-                outlast.connect(servers, outage="continue", timeout=5)
             with outlast.connect(servers, timeout=20) as job:
                 job.pull()
                 with self.assertRaisesRegex(outlast.Error, "whole gradients"):

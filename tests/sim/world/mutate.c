@@ -125,7 +125,7 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_LENDS_ANY] = "lends-any",
 	[MUTATE_CARRIES_ALONE] = "carries-alone",
 	[MUTATE_CARRIED_DIES] = "carried-dies",
-	[MUTATE_AGAIN_IN_FULL] = "again-in-full",
+	[MUTATE_PARTS_APART] = "parts-apart",
 };
 
 void mutate_set(enum mutation mutation)

@@ -81,7 +81,7 @@ enum mutation {
 	MUTATE_LENDS_ANY, /* a mirror of another history lends blocks */
 	MUTATE_CARRIES_ALONE, /* a shard takes into a step what missed its own, though shard 0 has not */
 	MUTATE_CARRIED_DIES, /* what missed its step dies with its worker, where it waits for a decision */
-	MUTATE_AGAIN_IN_FULL, /* what is pushed again counts in full, at the shard that had lost it */
+	MUTATE_PARTS_APART, /* in an outage of one shard the others get their parts of a gradient */
 	MUTATE_COUNT
 };
 

@@ -55,6 +55,9 @@ static struct {
 
 /* A step lacks, at one shard, what has died with its worker */
 static bool lacks;
+/* A shard has made a step by a decision that was further ahead: which step of these a gradient is in, and so its age,
+ * may not be that of other shards */
+static bool far;
 /* There was no memory for a copy of a gradient, which is lost with its worker alone */
 static bool unkept;
 
@@ -68,7 +71,7 @@ static uint32_t sent_count;
 void turns_begin(void)
 {
 	memset(turns, 0, sizeof(turns));
-	dropped.there = lacks = unkept = false;
+	dropped.there = lacks = far = unkept = false;
 	sent_count = 0;
 }
 
@@ -112,6 +115,24 @@ void turns_carried_draw(struct scenario *scenario)
 	scenario->late = sim_ppm(500000) ? OL_LATE_AGED : OL_LATE_NEXT;
 	if (sim_ppm(300000))
 		scenario->late_steps = 1 + sim_below(4);
+}
+
+/* Who pulls nothing in an outage has old weights, which servers that do not wait for all workers would begin with */
+void turns_whole_draw(struct scenario *scenario)
+{
+	if (scenario->shards == 1 || !scenario->sync || scenario->wait == OL_WAIT_ALL ||
+	    scenario->mirrors || cluster_inits() || !sim_ppm(400000))
+		return;
+	scenario->outage = OL_OUTAGE_CONTINUE;
+	scenario->queue = sim_below(3);
+	scenario->window += scenario->window == 1;
+}
+
+/* … and all shards may lose what one has told shard 0 of, which then waits for it: so this ends before the run does */
+uint32_t turns_wait_ms(void)
+{
+	return turns_decided() && cluster.scenario.outage == OL_OUTAGE_CONTINUE ? 30 * 1000
+										: 3600 * 1000;
 }
 
 bool turns_took_effect(float value)
@@ -159,6 +180,14 @@ static bool decides(void)
 	return cluster.servers[own() - turns].shard == 0;
 }
 
+/* The step that the server of a life has made is one of several that a decision is about */
+static bool went_far(const struct turns *at)
+{
+	const struct ol_server *server = cluster.servers[at - turns].server;
+
+	return server != NULL && server->ingest.follow.version > server->store.version;
+}
+
 /* The server that runs has made a step: nobody has given anything to the next */
 void __wrap_ol_policy_on_update(struct ol_policy *policy, const struct ol_update *update)
 {
@@ -169,6 +198,7 @@ void __wrap_ol_policy_on_update(struct ol_policy *policy, const struct ol_update
 		memset(at->held, 0, sizeof(at->held));
 		at->decided = false;
 		at->stepped_ns = update->now_ns;
+		far = far || went_far(at);
 	}
 	check_own();
 }
@@ -422,10 +452,6 @@ void __wrap_ol_ingest_gather(struct ol_ingest *ingest)
 				 (unsigned long long)(at->due_ns - ol_clock_ns()) / 1000);
 	}
 	__real_ol_ingest_gather(ingest);
-	for (uint32_t i = 0; mutation(MUTATE_AGAIN_IN_FULL) && i < ingest->batch_count; i++) {
-		if (ol_ingest_slot(ingest, ingest->batch[i])->again)
-			ingest->contributions[i].scale = 1.0f;
-	}
 	decider_dies(ingest);
 }
 
@@ -505,6 +531,12 @@ bool __wrap_ol_follow_fill(struct ol_ingest *ingest)
 
 /* ---- workers ---- */
 
+/* Two shards have a gradient, with one factor, or neither has */
+static bool is_same(float a, float b)
+{
+	return a == b || (far && cluster.scenario.late == OL_LATE_AGED && a != 0.0f && b != 0.0f);
+}
+
 /* What a worker has read is of one version, and each gradient is in all shards or in none */
 void turns_on_pull(const struct worker_slot *slot)
 {
@@ -524,8 +556,8 @@ void turns_on_pull(const struct worker_slot *slot)
 			const uint64_t at = worker_mark(w, i);
 
 			for (uint32_t k = 1; k < worker->link_count; k++) {
-				if (mirror->weights[cluster_first(k) + at] !=
-				    mirror->weights[cluster_first(0) + at])
+				if (!is_same(mirror->weights[cluster_first(k) + at],
+					     mirror->weights[cluster_first(0) + at]))
 					sim_fail(
 						"check_turns",
 						"push %u of worker %u is in one of shards 0 and %u "

@@ -20,6 +20,10 @@ void turns_draw(struct scenario *scenario);
 bool turns_decided(void);
 /* turns_carried_draw -- now and then late gradients there are of a later step */
 void turns_carried_draw(struct scenario *scenario);
+/* turns_whole_draw -- now and then workers there go on in an outage */
+void turns_whole_draw(struct scenario *scenario);
+/* turns_wait_ms -- a server waits for its workers for so long: longer than any fault */
+uint32_t turns_wait_ms(void);
 /* turns_took_effect -- this is what a gradient that was applied once makes of its mark */
 bool turns_took_effect(float value);
 /* turns_lacks -- a shard has made a step without what has died with its worker, perhaps of nothing else */

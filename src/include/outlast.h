@@ -143,8 +143,8 @@ struct ol_worker;
 enum ol_outage {
 	OL_OUTAGE_END, /* ops end with OL_E_NO_SERVER; then the handle can only be closed */
 	OL_OUTAGE_WAIT, /* ops wait until the server is back; lost gradients are pushed again */
-	OL_OUTAGE_CONTINUE, /* pulls give the last weights, pushes are queued; no op waits. Several shards whose
-			       steps are not of all workers refuse it (OL_E_GEOMETRY) */
+	OL_OUTAGE_CONTINUE, /* pulls give the last weights, pushes are queued; no op waits. Of several shards whose
+			       steps are not of all workers, that is so for all as long as one is gone */
 };
 
 /* OL_OUTAGE_CONTINUE: how gradients wait for their server. */

@@ -195,9 +195,10 @@ struct ol_server_opts {
 	   gradients make a step, unless that is one of ALL, and workers carry its decision to the
 	   others: a gradient is in all shards or in none, whoever dies; a worker that dies together with
 	   a server, or a chain's replica, that alone had its gradient is the exception, which is
-	   counted (restored_lost). Their workers have outage END or WAIT, and push no spans. SSP of
-	   several shards: who is ahead waits at shard 0, and what it withdraws takes effect there;
-	   what waits there is lost with its worker, while other shards have it, as of ASYNC. */
+	   counted (restored_lost). Their workers push no spans, and with outage CONTINUE a server that
+	   is gone is as if all were: the parts of a gradient stay together. SSP of several shards: who
+	   is ahead waits at shard 0, and what it withdraws takes effect there; what waits there is lost
+	   with its worker, while other shards have it, as of ASYNC. */
 	enum ol_wait wait; /* default ALL */
 	uint32_t wait_k; /* FIXED; ADASYNC: of the first step; QUORUM: no step has fewer, however
 			    few workers there are */
@@ -244,7 +245,7 @@ struct ol_server_opts {
 	/* QUORUM: a step waits so long for more gradients after its wait_k-th has come, or until all
 	   workers that are connected have given one */
 	uint32_t grace_ms;
-	enum ol_late late; /* default DROP, and that of several shards */
+	enum ol_late late; /* default DROP; the same for all shards */
 	uint32_t
 		late_steps; /* NEXT, AGED: a gradient of weights that are older by more steps than this is
 				dropped all the same; 0: however old */

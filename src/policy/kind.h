@@ -77,10 +77,10 @@ OL_WAIT_MAP(X)
 #undef X
 
 /*
- * ol_policy_fault -- the fault of a policy's options in a job of so many shards, in the terms of
- * struct ol_server_opts; NULL: none
+ * ol_policy_fault -- the fault of a policy's options, in the terms of struct ol_server_opts; NULL:
+ * none
  */
-const char *ol_policy_fault(const struct ol_policy_opts *opts, uint32_t shard_count);
+const char *ol_policy_fault(const struct ol_policy_opts *opts);
 
 /* ol_policy_one_decides -- of several shards shard 0 decides by this policy; opts without a fault */
 bool ol_policy_one_decides(const struct ol_policy_opts *opts);

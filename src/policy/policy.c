@@ -58,7 +58,7 @@ static const char *late_fault(const struct ol_policy_kind *kind, const struct ol
 	return NULL;
 }
 
-const char *ol_policy_fault(const struct ol_policy_opts *opts, uint32_t shard_count)
+const char *ol_policy_fault(const struct ol_policy_opts *opts)
 {
 	const char *fault = NULL;
 	const struct ol_policy_kind *kind = kind_of(opts, &fault);
@@ -67,9 +67,6 @@ const char *ol_policy_fault(const struct ol_policy_opts *opts, uint32_t shard_co
 		return fault;
 	if (opts->consistency != OL_CONSISTENCY_SYNC && opts->wait != OL_WAIT_ALL)
 		return "wait is for sync only";
-	if (shard_count > 1 && opts->late != OL_LATE_DROP)
-		return "late is next or aged, which is for one shard: of several a step's gradients "
-		       "are all of one version";
 	fault = late_fault(kind, opts);
 	return fault != NULL ? fault : kind->fault(opts);
 }

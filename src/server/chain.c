@@ -181,8 +181,9 @@ static void commit_tell(void *arg, uint64_t version)
 
 		ol_probe4(push_committed, server->opts.shard, parts[i].worker, parts[i].seq,
 			  version);
-		/* a worker that connects later learns it from its welcome */
-		if (session == NULL || parts[i].slot > server->opts.window)
+		/* a worker that connects later learns it from its welcome; a gradient of zeros (follow.h) is
+		 * nobody's */
+		if (session == NULL || parts[i].grads == 0 || parts[i].slot > server->opts.window)
 			continue;
 		state = &session->slots[parts[i].slot];
 		/* The worker's next push is there: the tail of a view that this server has yet to see

@@ -260,10 +260,17 @@ static bool in_batch(const struct ol_ingest *ingest, uint32_t worker)
 	return false;
 }
 
-/* The version that a gradient was computed at */
-static uint64_t base_of(const struct ol_slot_state *state)
+/*
+ * It is in no step that is still to be made here. A later process of its worker has a gradient in a step: shard 0 had
+ * ended this one by then. Or its worker is gone for so long that shard 0 knows it, too, and a step was made since.
+ */
+static bool is_left_behind(const struct ol_ingest *ingest, const struct ol_orphan *orphan)
 {
-	return state->base_version + state->ahead;
+	const uint64_t applied = ol_store_applied(ingest->store, orphan->worker).seq;
+
+	return (orphan->successor != 0 && orphan->successor == ol_seq_tag(applied)) ||
+	       ingest->follow.stepped_ns >
+		       orphan->since_ns + ingest->opts->restore_wait_ms * OL_NS_PER_MS;
 }
 
 enum ol_verdict ol_follow_judge(const struct ol_ingest *ingest, struct ol_landed landed)
@@ -276,14 +283,14 @@ enum ol_verdict ol_follow_judge(const struct ol_ingest *ingest, struct ol_landed
 
 	/* what is not finite is in no step */
 	if (decided && !state->is_void && (state->seq == taken || (!next && !state->gone)))
-		return (next || base_of(state) <= ol_ingest_newest(ingest)) &&
+		return (next || ol_ingest_base(state) <= ol_ingest_newest(ingest)) &&
 				       !in_batch(ingest, landed.session)
 			       ? OL_VERDICT_HOLD
 			       : OL_VERDICT_WAIT;
 	if ((decided && next) || state->gone ||
 	    ol_seq_contains(ingest->follow.lost[landed.session], state->seq) ||
 	    (ol_follow_is_orphan(landed) &&
-	     (state->is_void || base_of(state) < ol_ingest_newest(ingest))))
+	     (state->is_void || is_left_behind(ingest, ol_follow_of(&ingest->follow, landed)))))
 		return OL_VERDICT_LATE;
 	return OL_VERDICT_WAIT;
 }
@@ -378,7 +385,7 @@ static bool has_room(const struct ol_ingest *ingest, uint32_t worker)
 
 	for (uint32_t i = 0; i < follow->orphan_count; i++)
 		count += follow->orphans[i].used && follow->orphans[i].worker == worker;
-	return count < ingest->opts->window;
+	return count < OL_ORPHANS * (ingest->opts->window + 1);
 }
 
 bool ol_follow_orphan(struct ol_ingest *ingest, struct ol_landed *landed)
@@ -389,6 +396,7 @@ bool ol_follow_orphan(struct ol_ingest *ingest, struct ol_landed *landed)
 				  .worker = landed->session,
 				  .slot = landed->slot,
 				  .format = session->hello.format,
+				  .since_ns = ol_clock_ns(),
 				  .state = session->slots[landed->slot] };
 	struct ol_orphan *orphan;
 	uint32_t slot = 0;
@@ -435,14 +443,33 @@ static bool list_adopt(struct ol_ingest *ingest, struct ol_landed *list, uint32_
 	return false;
 }
 
+/* Another process of its worker has pushed */
+static void successor_note(struct ol_ingest *ingest, struct ol_landed landed)
+{
+	const uint32_t tag = ol_seq_tag(ol_ingest_slot(ingest, landed)->seq);
+	struct ol_follow *follow = &ingest->follow;
+
+	for (uint32_t i = 0; i < follow->orphan_count; i++) {
+		struct ol_orphan *orphan = &follow->orphans[i];
+
+		if (orphan->used && orphan->worker == landed.session &&
+		    ol_seq_tag(orphan->state.seq) != tag)
+			orphan->successor = tag;
+	}
+}
+
 bool ol_follow_takes(struct ol_ingest *ingest, struct ol_session *session, struct ol_landed landed,
 		     uint64_t now_ns)
 {
 	if (ingest->opts->shard != 0)
 		ol_acks_held(ingest, session, landed.slot, now_ns);
-	return ingest->follow.orphan_count > 0 &&
-	       (list_adopt(ingest, ingest->batch, ingest->batch_count, landed) ||
-		list_adopt(ingest, ingest->parked, ingest->parked_count, landed));
+	if (ingest->follow.orphan_count == 0)
+		return false;
+	if (list_adopt(ingest, ingest->batch, ingest->batch_count, landed) ||
+	    list_adopt(ingest, ingest->parked, ingest->parked_count, landed))
+		return true;
+	successor_note(ingest, landed);
+	return false;
 }
 
 /* A gradient of zeros, which counts as none: it makes a version */

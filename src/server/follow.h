@@ -8,7 +8,10 @@
  * follows it: the others always, and shard 0 if it came back with older weights.
  *
  * A gradient waits here, parked, until a decision has it, or its worker says that shard 0 has dropped it.
- * If its worker dies meanwhile it is kept in a copy, as shard 0 may have taken it: an orphan.
+ * If its worker dies meanwhile it is kept in a copy, as shard 0 may have taken it: an orphan. So is what has missed
+ * its step, as a later one may have it (late NEXT, AGED; and what is pushed again). An orphan is in no step once
+ * a step has a gradient of a later process of its worker, or is made restore_wait_ms after its worker has gone: shard 0
+ * has ended the process by then. Shard 0 itself drops its orphans as soon as it decides.
  *
  * A decision that is one version ahead says exactly which gradients make the next step. One that is further
  * ahead, as after a restart, says which gradients are in one of the next steps; those computed at newer
@@ -36,15 +39,20 @@ struct ol_ingest;
 
 enum {
 	OL_FOLLOW_PATIENCE = 20,
+	OL_ORPHANS = 2,
 	OL_ORPHAN_SLOT = OL_SLOTS_MAX, /* struct ol_landed: from here on slots are orphans */
 };
 
 /* A gradient without a session */
 struct ol_orphan {
 	bool used;
-	uint32_t worker; /* has `window` of them at most */
+	uint32_t
+		worker; /* has as many of them as OL_ORPHANS of its processes have slots, at most */
 	uint32_t slot; /* that it was in */
 	uint32_t format;
+	uint32_t
+		successor; /* tag of a later process of its worker, which has pushed; 0: none has */
+	uint64_t since_ns; /* its worker is gone */
 	struct ol_slot_state state;
 	const void *gradient; /* in `own`; or struct ol_follow's zeros */
 	void *own; /* owned */
@@ -60,6 +68,7 @@ struct ol_follow {
 	uint64_t *lost; /* of each worker, the last of these that was given up */
 	uint32_t founded[OL_SHARDS_MAX]; /* newest founding of each shard that was heard of */
 	uint64_t since_ns; /* the next step is decided since then */
+	uint64_t stepped_ns; /* the last one was made */
 	uint64_t *came_ns; /* when each worker came last, or had pushed again what it has */
 	uint8_t *table; /* room to check one in */
 	struct ol_orphan *orphans;

@@ -80,7 +80,7 @@ int ol_ingest_open(struct ol_ingest *ingest)
 
 	ingest->queue_size = ingest->opts->workers_max * (ingest->opts->window + 1);
 	if (decided)
-		ingest->queue_size *= 2; /* orphans */
+		ingest->queue_size *= 1 + OL_ORPHANS;
 	ingest->queue = calloc(ingest->queue_size, sizeof(*ingest->queue));
 	ingest->batch = calloc(workers, sizeof(*ingest->batch));
 	ingest->parked = calloc(ingest->queue_size, sizeof(*ingest->parked));
@@ -217,7 +217,7 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	state->busy = true;
 	state->seq = hdr.seq;
 	state->base_version = hdr.base_version;
-	state->ahead = hdr.ahead;
+	state->ahead = ingest->follow.on ? hdr.ahead : 0;
 	state->loss = hdr.loss;
 	state->samples = hdr.samples;
 	state->grads = hdr.grads;
@@ -270,7 +270,7 @@ static enum ol_verdict judge(struct ol_ingest *ingest, struct ol_landed landed)
 {
 	const struct ol_slot_state *state = ol_ingest_slot(ingest, landed);
 	const struct ol_arrival arrival = {
-		.base_version = state->base_version,
+		.base_version = ol_ingest_base(state),
 		.version = ingest->store->version,
 		.now_ns = state->landed_ns,
 		.worker = landed.session,
@@ -279,8 +279,12 @@ static enum ol_verdict judge(struct ol_ingest *ingest, struct ol_landed landed)
 		.again = state->again,
 	};
 
-	return ol_follow_keeps(ingest) ? ol_follow_judge(ingest, landed)
-				       : ol_policy_on_gradient(ingest->policy, &arrival);
+	if (ol_follow_keeps(ingest))
+		return ol_follow_judge(ingest, landed);
+	/* shard 0 followed others, and decides again: its worker is gone */
+	if (ol_follow_is_orphan(landed))
+		return OL_VERDICT_LATE;
+	return ol_policy_on_gradient(ingest->policy, &arrival);
 }
 
 void ol_ingest_requeue(struct ol_ingest *ingest)
@@ -356,7 +360,7 @@ void ol_ingest_updated(struct ol_ingest *ingest, uint32_t count, const struct ol
 	};
 
 	ol_policy_on_update(ingest->policy, &update);
-	ingest->follow.since_ns = now_ns;
+	ingest->follow.since_ns = ingest->follow.stepped_ns = now_ns;
 	wait_for_show(ingest);
 	ol_ingest_requeue(ingest);
 }
@@ -409,20 +413,28 @@ int ol_ingest_target(struct ol_ingest *ingest, uint64_t now_ns)
 	return target;
 }
 
+/* Steps made since the weights that a gradient was computed at, where the next one is made of `version` */
+static uint64_t age_at(const struct ol_slot_state *state, uint64_t version)
+{
+	const uint64_t base = ol_ingest_base(state);
+
+	return version > base ? version - base : 0;
+}
+
 void ol_ingest_count(struct ol_ingest *ingest, const struct ol_slot_state *state, uint64_t version)
 {
 	struct ol_board *board = ingest->store->board;
+	const uint64_t age = age_at(state, version);
 	uint64_t bits = 0;
 
 	ol_counter_add(&board->applied, state->grads);
 	if (state->queued)
 		ol_counter_add(&board->replayed, state->grads);
 	else if (ingest->opts->consistency == OL_CONSISTENCY_SYNC && /* else it misses no step */
-		 (ingest->opts->late != OL_LATE_DROP || state->again) &&
-		 state->base_version != version)
+		 (ingest->opts->late != OL_LATE_DROP || state->again) && age != 0)
 		ol_counter_add(&board->carried, state->grads);
 	ol_counter_add(&board->samples, state->samples);
-	ol_counter_add(&board->staleness_sum, version - state->base_version);
+	ol_counter_add(&board->staleness_sum, age);
 	if (!isfinite(state->loss))
 		return;
 	ingest->loss = ingest->loss_count++ == 0
@@ -480,17 +492,22 @@ static uint32_t local_paths(const struct ol_ingest *ingest)
 {
 	if (ingest->opts->consistency == OL_CONSISTENCY_SYNC && !ingest->opts->rule.sum)
 		return 1;
-	return ingest->sessions->live_workers > ingest->opts->workers
+	/* the same at all shards that make a step together */
+	return ingest->sessions->live_workers > ingest->opts->workers && !ingest->follow.on
 		       ? ingest->sessions->live_workers
 		       : ingest->opts->workers;
 }
 
-/* The factor on a gradient that missed its step. What is pushed again had one, and is none */
+/*
+ * The factor on a gradient that missed its step. What is pushed again had one, and is none. But of several shards
+ * each has the factor by itself: so it is a function of the step and of the gradient's version alone, whoever was
+ * told of what.
+ */
 static float age_scale(const struct ol_ingest *ingest, const struct ol_slot_state *state)
 {
-	if (ingest->opts->late != OL_LATE_AGED || state->again)
+	if (ingest->opts->late != OL_LATE_AGED || (state->again && !ingest->follow.on))
 		return 1.0f;
-	return 1.0f / (1.0f + (float)(ol_ingest_newest(ingest) - state->base_version));
+	return 1.0f / (1.0f + (float)age_at(state, ol_ingest_newest(ingest)));
 }
 
 /* The factor on a landed gradient: 1, unless it was summed during an outage. A worker that changes the
@@ -504,7 +521,7 @@ static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *stat
 	if (!state->queued)
 		return sum * age_scale(ingest, state);
 	delta = (struct ol_delta){
-		.staleness = ingest->store->version - state->base_version,
+		.staleness = age_at(state, ingest->store->version),
 		.grads = state->grads,
 		.ways = local_paths(ingest),
 		.lr = ol_rule_lr(ol_store_rule(ingest->store), 0, ingest->store->version),

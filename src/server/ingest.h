@@ -135,6 +135,11 @@ int ol_ingest_spare(const struct ol_ingest *ingest);
 /* ol_ingest_slot -- what is known of a landed gradient; ol_ingest_batch -- it is in the next step. The batch is
  * in worker order, so that sums are a function of the gradients alone */
 struct ol_slot_state *ol_ingest_slot(const struct ol_ingest *ingest, struct ol_landed landed);
+/* ol_ingest_base -- the version that a gradient was computed at, which a server that went back may not have yet */
+static inline uint64_t ol_ingest_base(const struct ol_slot_state *state)
+{
+	return state->base_version + state->ahead;
+}
 void ol_ingest_batch(struct ol_ingest *ingest, struct ol_landed landed);
 /* ol_ingest_gradient -- where a gradient has landed */
 const void *ol_ingest_gradient(const struct ol_ingest *ingest, struct ol_landed landed);

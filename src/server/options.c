@@ -201,7 +201,7 @@ const char *ol_server_opts_fault(const struct ol_server_opts *opts, bool read_on
 	if (what == NULL) {
 		struct ol_policy_opts policy = policy_asked(opts);
 
-		what = ol_policy_fault(&policy, opts->shard_count);
+		what = ol_policy_fault(&policy);
 	}
 	if (what == NULL) /* the policy's own error is clearer */
 		what = ol_server_rule_fault(opts);

@@ -64,7 +64,7 @@ enum ol_session_cookie {
 struct ol_slot_state {
 	uint64_t seq; /* of the push in it */
 	uint64_t base_version;
-	uint32_t ahead; /* struct ol_push_hdr */
+	uint32_t ahead; /* struct ol_push_hdr; 0 where each shard makes its own steps */
 	float loss;
 	uint32_t samples;
 	uint32_t grads; /* gradients summed up in it … */

@@ -240,7 +240,8 @@ static bool write_post(struct ol_link *link)
 		.flags = OL_XPORT_SIGNALED | OL_XPORT_DOORBELL,
 		.imm = ol_bell_make(OL_BELL_DECISION, place),
 		.dst = head->dial.landing_key,
-		.dst_off = ol_layout_decision_off(&link->geo, link->geo.window, place),
+		.dst_off = ol_layout_decision_off(
+			&link->geo, link->geo.window + ol_worker_queues(worker), place),
 		.cookie = ol_cookie_make(OL_COOKIE_CARRIED, worker->carry.number),
 	};
 

@@ -52,6 +52,10 @@
  * Pushes of spans are covered if all workers keep one order of the shards' steps: then the push that
  * is missing comes before all that its worker waits for.
  *
+ * WHERE SHARD 0 DECIDES THE STEPS a gradient is one push with one number at all shards. So the job is whole, or away:
+ * while one server is gone all parts of a gradient go into the queues, and they leave together, when all servers
+ * are there. The queues are alike at all times. A pull has the last weights of all shards, too.
+ *
  * Not covered: a caller that asks to wait when queues are full (OL_QUEUE_WAIT); and one that waits
  * for a push while it holds another buffer, or by ol_worker_poll() alone, as neither pulls by itself.
  */
@@ -103,14 +107,34 @@ bool ol_outage_paces(const struct ol_worker *worker)
 	return ol_worker_queues(worker) && worker->links[0].geo.consistency == OL_CONSISTENCY_SYNC;
 }
 
-bool ol_outage_queues(const struct ol_link *link, uint64_t base_version)
+static bool part_queues(const struct ol_link *link, uint64_t base_version)
 {
-	if (!ol_worker_queues(link->worker))
-		return false;
 	return !ol_link_usable(link) ||
 	       (ol_outage_paces(link->worker) &&
 		(link->queue.count > 0 || base_version < link->own_version ||
 		 has_given(link, true)));
+}
+
+bool ol_outage_queues(const struct ol_link *link, uint64_t base_version)
+{
+	const struct ol_worker *worker = link->worker;
+
+	if (!ol_worker_queues(worker))
+		return false;
+	for (uint32_t k = 0; ol_worker_decided(worker) && k < worker->link_count; k++) {
+		if (part_queues(&worker->links[k], base_version))
+			return true;
+	}
+	return part_queues(link, base_version);
+}
+
+bool ol_outage_is_whole(const struct ol_worker *worker)
+{
+	for (uint32_t k = 0; ol_worker_decided(worker) && k < worker->link_count; k++) {
+		if (!ol_link_usable(&worker->links[k]))
+			return false;
+	}
+	return true;
 }
 
 /* A server that is there waits for this worker's next gradient */
@@ -128,7 +152,7 @@ int ol_outage_pace(const struct ol_worker *worker)
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 	bool left = false, newer = false;
 
-	if (!ol_outage_paces(worker) || !mirror->whole)
+	if (!ol_outage_paces(worker) || !mirror->whole || !ol_outage_is_whole(worker))
 		return 0;
 	for (uint32_t k = 0; k < worker->link_count; k++) {
 		const struct ol_link *link = &worker->links[k];
@@ -167,16 +191,22 @@ static bool replay_may(const struct ol_link *link)
 	       (!has_given(link, false) && is_waiting(link->worker));
 }
 
-void ol_outage_replay(struct ol_link *link)
+/* This shard's part of the oldest delta may leave now */
+static bool part_may(const struct ol_link *link)
+{
+	const struct ol_grad *grad = replay_buffer(link->worker);
+
+	return link->queue.count > 0 && ol_link_usable(link) &&
+	       ((grad->open | grad->kept) >> link->index & 1) == 0 && replay_may(link);
+}
+
+static void part_leave(struct ol_link *link)
 {
 	struct ol_worker *worker = link->worker;
 	struct ol_grad *grad = replay_buffer(worker);
 	const struct ol_queued *queued;
 	struct ol_push_hdr hdr;
 
-	if (link->queue.count == 0 || !ol_link_usable(link) ||
-	    ((grad->open | grad->kept) >> link->index & 1) != 0 || !replay_may(link))
-		return;
 	if (ol_outage_paces(worker))
 		ol_queue_merge(link); /* a step takes one gradient */
 	queued = ol_queue_oldest(link);
@@ -191,7 +221,28 @@ void ol_outage_replay(struct ol_link *link)
 	grad->state = OL_GRAD_PUSHED;
 	grad->left[link->index] = link->payload_bytes;
 	ol_push_to(link, worker->window, &hdr);
-	ol_push_progress(link);
+}
+
+void ol_outage_replay(struct ol_link *link)
+{
+	struct ol_worker *worker = link->worker;
+
+	if (!ol_worker_decided(worker)) {
+		if (part_may(link)) {
+			part_leave(link);
+			ol_push_progress(link);
+		}
+		return;
+	}
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		if (!part_may(&worker->links[k]))
+			return;
+	}
+	/* shard 0 waits for the others only once they are to get it, too */
+	for (uint32_t k = 0; k < worker->link_count; k++)
+		part_leave(&worker->links[k]);
+	for (uint32_t k = 0; k < worker->link_count; k++)
+		ol_push_progress(&worker->links[k]);
 }
 
 static bool any_lent(const struct ol_worker *worker)

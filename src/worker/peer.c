@@ -325,12 +325,6 @@ static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo,
 		snprintf(
 			why, sizeof(why),
 			"it does not hold weights as bf16; start it with weights_bf16, or read fp32");
-	else if (geo->decided && !worker->opts.observer &&
-		 worker->opts.outage == OL_OUTAGE_CONTINUE)
-		snprintf(
-			why, sizeof(why),
-			"its steps are not of all workers, and shard 0 decides them for all shards: "
-			"no gradient can wait for a part of them; give outage wait");
 	else if (worker->coord != NULL && link->geo.param_count != 0 && differs != NULL)
 		snprintf(why, sizeof(why), "it has another %s than the others of its chain",
 			 differs);

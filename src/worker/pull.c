@@ -42,13 +42,14 @@ static void read_start(struct ol_link *link)
 	ol_pull_read_at(link, link->version, link->snapshot);
 }
 
-/* True if a pull takes the last weights of this shard, as its server is gone */
+/* True if a pull takes the last weights of this shard, as its server is gone; or another one, without which a step has
+ * no part of this worker */
 static bool last_will_do(const struct ol_link *link)
 {
 	const struct ol_worker *worker = link->worker;
 
-	return !ol_link_usable(link) && worker->opts.outage == OL_OUTAGE_CONTINUE &&
-	       worker->mirrors[worker->mirror].whole;
+	return (!ol_link_usable(link) || !ol_outage_is_whole(worker)) &&
+	       worker->opts.outage == OL_OUTAGE_CONTINUE && worker->mirrors[worker->mirror].whole;
 }
 
 static int pull_begin(struct ol_worker *worker, unsigned flags, uint64_t span, struct ol_op *op)
@@ -487,6 +488,17 @@ static void read_done(struct ol_link *link, int status)
 	ol_pull_check(worker);
 }
 
+/* No shard is read by this pull: a mirror is of one version */
+static void all_local(struct ol_worker *worker)
+{
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		worker->links[i].read_local = true;
+		worker->links[i].read_state = OL_READ_DONE;
+	}
+	worker->pull_even = OL_EVEN_NOT;
+	worker->pull_missed = false;
+}
+
 void ol_pull_on_down(struct ol_link *link)
 {
 	struct ol_worker *worker = link->worker;
@@ -500,7 +512,9 @@ void ol_pull_on_down(struct ol_link *link)
 	link->read_local = last_will_do(link);
 	/* otherwise wait for the server, and read again */
 	link->read_state = link->read_local ? OL_READ_DONE : OL_READ_NEWEST;
-	if (link->read_local)
+	if (link->read_local && ol_worker_decided(worker))
+		all_local(worker);
+	else if (link->read_local)
 		ol_even_give_up(worker);
 	ol_pull_check(worker);
 }

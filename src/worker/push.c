@@ -388,6 +388,8 @@ static int grad_push(struct ol_worker *worker, float *data, uint64_t span,
 {
 	struct ol_grad *grad = grad_find(worker, data);
 	const struct ol_mirror *base;
+	/* of several shards that make a step together, all count a gradient's age from the same version */
+	const bool one_base = ol_worker_decided(worker);
 	uint32_t nth = 0;
 	bool queues = grad == &worker->extra;
 	struct ol_push_hdr hdr = { .samples = info->samples,
@@ -419,7 +421,9 @@ static int grad_push(struct ol_worker *worker, float *data, uint64_t span,
 	grad->op = op;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		if (ol_link_is_in(&worker->links[i], span))
-			push_shard(&worker->links[i], grad, &hdr, ol_base_of(info, base, nth++, i));
+			push_shard(&worker->links[i], grad, &hdr,
+				   one_base ? ol_base_of(info, base, 0, 0)
+					    : ol_base_of(info, base, nth++, i));
 		else
 			part_stays(&worker->links[i], grad);
 	}

@@ -178,7 +178,8 @@ static bool queue_folds_now(const struct ol_link *link)
 	if (link->queue.count == 0)
 		return false;
 	return link->worker->opts.queue == OL_QUEUE_FOLD ||
-	       (ol_outage_paces(link->worker) && ol_link_usable(link));
+	       (ol_outage_paces(link->worker) && ol_link_usable(link) &&
+		ol_outage_is_whole(link->worker));
 }
 
 bool ol_queue_room(struct ol_worker *worker, uint64_t span)
@@ -194,10 +195,16 @@ bool ol_queue_room(struct ol_worker *worker, uint64_t span)
 
 bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr)
 {
+	struct ol_worker *worker = link->worker;
 	struct ol_queue_state *queue = &link->queue;
 	const float *part = grad + link->geo.shard_first;
 	struct ol_queued *queued;
 
+	/* where its parts stay together there is room for all of them, or for none */
+	if (ol_worker_decided(worker) && link->index == 0)
+		worker->queues_whole = ol_queue_room(worker, ol_worker_all(worker));
+	if (ol_worker_decided(worker) && !worker->queues_whole)
+		return false;
 	if (queue_folds_now(link)) {
 		queued = queued_at(queue, queue->count - 1);
 		queued_fold(link, queued, part, hdr);
@@ -213,7 +220,7 @@ bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_
 		queue->count++;
 	}
 	if ((hdr->flags & OL_PUSH_RULE) != 0)
-		queued_rule(queued, &link->worker->rule, link->worker->rule_serial);
+		queued_rule(queued, &worker->rule, worker->rule_serial);
 	link->stat.queued += hdr->grads;
 	link->stat.queued_total += hdr->grads;
 	return true;

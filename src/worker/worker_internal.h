@@ -366,7 +366,8 @@ struct ol_worker {
 	uint64_t rule_bytes; /* room for one, in work_slab */
 
 	struct ol_carry carry; /* where shard 0 decides the steps … */
-	bool introduced; /* … and pushes may go there */
+	bool introduced; /* … and pushes may go there … */
+	bool queues_whole; /* … and queues had room for the gradient whose parts are put there */
 	uint64_t even_ns; /* when a pull asks shards that are behind again; 0: at once */
 	uint64_t
 		even_end_ns; /* an observer waits for a shard that is far behind until then; 0: it does not */
@@ -712,6 +713,8 @@ bool ol_outage_paces(const struct ol_worker *worker);
 /* ol_outage_queues -- with CONTINUE: a gradient computed at this version of the shard goes into the
  * shard's queue, as its server is gone, or has no place for it in a synchronous step */
 bool ol_outage_queues(const struct ol_link *link, uint64_t base_version);
+/* ol_outage_is_whole -- where the parts of a gradient stay together: all servers are there. Elsewhere it is true */
+bool ol_outage_is_whole(const struct ol_worker *worker);
 /* ol_outage_pace -- before a buffer is lent: 0, or -EAGAIN or -ENOBUFS (pull first) while a new
  * gradient would only come into queues */
 int ol_outage_pace(const struct ol_worker *worker);

@@ -370,11 +370,6 @@ static void what_cannot_be_is_refused(void)
 	opts.wait_k = WORKERS + 1;
 	check_refused(&opts, "wait_k is not between 1 and workers");
 	opts = good;
-	opts.shard_count = 2;
-	opts.param_count = 4096;
-	opts.late = OL_LATE_NEXT;
-	check_refused(&opts, "late is next or aged, which is for one shard");
-	opts = good;
 	opts.consistency = OL_CONSISTENCY_SSP;
 	check_refused(&opts, "wait is for sync");
 	opts = good;

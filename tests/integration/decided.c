@@ -5,7 +5,12 @@
  * whoever dies. OL_TRANSPORT shm or verbs
  *
  * All elements of a gradient are one number, and all weights are alike at first. So weights of one version are
- * one number in all shards, bit for bit, unless two shards made a step of different gradients.
+ * one number in all shards, bit for bit, unless two shards made a step of different gradients, or gave one of them
+ * different factors.
+ *
+ * What workers push while a server is away waits in queues, and leaves in one piece (`outages are gone through`).
+ * Where gradients that miss their step are of a later one, a worker with two buffers pushes the second before the
+ * first has its step.
  *
  *	decided [--seed N] [--kills N] [--only TEXT]	kills of each job
  */
@@ -45,6 +50,7 @@ static struct told {
 static uint64_t seed = 1;
 static unsigned kills = 4;
 static const char *only = "";
+static enum ol_outage outage = OL_OUTAGE_WAIT; /* of the workers */
 
 static uint64_t draw(uint64_t below)
 {
@@ -80,18 +86,42 @@ static uint64_t weights_check(const struct ol_worker *worker)
 	return version;
 }
 
-static int push(struct ol_worker *worker, uint64_t version, float value)
+/* A buffer. False: the job has ended, and who would free one may have left */
+static bool acquire(struct ol_worker *worker, float **ret_grad)
 {
-	struct ol_op op = { .level = OL_LEVEL_APPLIED };
-	struct ol_push_info info = { .samples = 1, .base_version = version, .loss = 1.0f };
+	int rc;
+
+	while ((rc = ol_grad_try_acquire(worker, ret_grad)) != 0) {
+		check_msg(rc == -EAGAIN || rc == -ENOBUFS, "acquire ended with %d", rc);
+		if (atomic_load(&told->ends))
+			return false;
+		if (rc == -ENOBUFS)
+			check_ok(job_pull(worker, 0));
+		check(ol_worker_poll(worker) >= 0);
+	}
+	return true;
+}
+
+/* False: no push has begun, as the job has ended */
+static bool push(struct ol_worker *worker, float value, struct ol_op *op)
+{
+	struct ol_push_info info = { .samples = 1, .loss = 1.0f };
 	float *grad;
 
-	check_ok(ol_grad_acquire(worker, &grad));
+	if (!acquire(worker, &grad))
+		return false;
+	(void)ol_weights(worker, &info.base_version); /* it may have pulled */
 	for (uint64_t i = 0; i < LEN; i++)
 		grad[i] = value;
-	check_ok(ol_push(worker, grad, &info, &op));
+	*op = (struct ol_op){ .level = OL_LEVEL_APPLIED };
+	check_ok(ol_push(worker, grad, &info, op));
+	return true;
+}
+
+static int op_wait(struct ol_worker *worker, struct ol_op *op)
+{
 	for (unsigned i = 0; i < PATIENCE_MS / WAIT_MS; i++) {
-		const int rc = ol_worker_wait_for(worker, &op, WAIT_MS);
+		const int rc = ol_worker_wait_for(worker, op, WAIT_MS);
 
 		if (rc != -EAGAIN)
 			return rc;
@@ -102,24 +132,60 @@ static int push(struct ol_worker *worker, uint64_t version, float value)
 	return -ETIMEDOUT;
 }
 
+/* A push has ended: late only where steps drop what misses them, or where the job ends */
+static void push_end(const struct job *job, struct ol_worker *worker, struct ol_op *op)
+{
+	const int rc = op_wait(worker, op);
+
+	check_msg(rc == 0 || rc == OL_E_LATE || rc == OL_E_LOST, "a push ended with %d", rc);
+	check(rc != OL_E_LATE || job->opts.late == OL_LATE_DROP || job->opts.late_steps != 0 ||
+	      atomic_load(&told->ends));
+	atomic_fetch_add(rc == 0 ? &told->applied : &told->late, 1);
+}
+
+/* Each push of this process has one fate, the same at all shards, whose weights say so, too */
+static void accounts_check(struct ol_worker *worker, uint32_t id, uint64_t pushed, uint64_t before)
+{
+	struct ol_op op = { 0 };
+	struct ol_link_stat stat;
+
+	check_ok(ol_flush(worker, &op));
+	check_ok(op_wait(worker, &op));
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	(void)weights_check(worker);
+	for (uint32_t k = 0; k < SHARDS; k++) {
+		check_ok(ol_link_get_stat(worker, k, &stat));
+		check_eq(stat.pushed, pushed);
+		check_eq(stat.pushed, stat.applied + stat.late + stat.lost);
+		check_eq(stat.applied, ol_applied_grads(worker, k, id) - before);
+	}
+}
+
 /* A worker's process: until the job has ended */
 static int train(const struct job *job, long id)
 {
+	struct ol_op ops[2] = { { .done = 1 }, { .done = 1 } };
 	struct ol_worker_opts opts;
 	struct ol_worker *worker;
+	uint64_t pushed = 0, before = UINT64_MAX;
+	bool pushes_on;
 
 	seed = (uint64_t)getpid() * 2654435761u + 1;
 	ol_worker_opts_init(&opts);
 	opts.lease_ms = JOB_LEASE_MS;
-	opts.outage = OL_OUTAGE_WAIT;
-	opts.window = id % 2 == 0 ? 1 : 0; /* fewer buffers than the server has slots for */
+	opts.outage = outage;
+	/* fewer buffers than the server has slots for; who goes on in an outage has two */
+	opts.window = id % 2 == 0 && outage == OL_OUTAGE_WAIT ? 1 : 0;
+	pushes_on = opts.window == 0 && job->opts.late != OL_LATE_DROP;
 	worker = job_worker_with(job, (int)id, opts);
 	for (;;) {
+		struct ol_op *op = &ops[pushed % 2];
 		uint64_t version;
-		int rc;
 
 		check_ok(job_pull(worker, OL_PULL_NEWEST));
 		version = weights_check(worker);
+		if (before == UINT64_MAX)
+			before = ol_applied_grads(worker, 0, (uint32_t)id);
 		atomic_fetch_add(&told->pulls, 1);
 		if (version > atomic_load(&told->version))
 			atomic_store(&told->version, version);
@@ -127,11 +193,17 @@ static int train(const struct job *job, long id)
 			break;
 		if (draw(4) == 0)
 			rest((unsigned)draw(id == 0 ? 12 : 4));
-		rc = push(worker, version, (float)draw(1000) / 7.0f - 70.0f);
-		check_msg(rc == 0 || rc == OL_E_LATE || rc == OL_E_LOST, "a push ended with %d",
-			  rc);
-		atomic_fetch_add(rc == 0 ? &told->applied : &told->late, 1);
+		if (!push(worker, (float)draw(1000) / 7.0f - 70.0f, op))
+			continue;
+		pushed++;
+		if (!pushes_on)
+			push_end(job, worker, op);
+		else if (pushed > 1)
+			push_end(job, worker, &ops[pushed % 2]);
 	}
+	if (pushes_on && pushed > 0)
+		push_end(job, worker, &ops[(pushed - 1) % 2]);
+	accounts_check(worker, (uint32_t)id, pushed, before);
 	ol_worker_close(worker);
 	return 0;
 }
@@ -162,7 +234,7 @@ static void versions_await(uint64_t more, const pid_t pids[WORKERS])
 	}
 }
 
-static struct ol_server_opts opts_of(enum ol_wait wait)
+static struct ol_server_opts opts_of(enum ol_wait wait, enum ol_late late)
 {
 	struct ol_server_opts opts;
 
@@ -177,6 +249,7 @@ static struct ol_server_opts opts_of(enum ol_wait wait)
 	opts.wait = wait;
 	opts.wait_k = 2;
 	opts.grace_ms = 1;
+	opts.late = late;
 	opts.restore = OL_RESTORE_MIRROR;
 	opts.restore_wait_ms = 1000;
 	return opts;
@@ -286,12 +359,22 @@ int main(int argc, char **argv)
 	job_transport();
 	told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	check(told != MAP_FAILED);
-	story("the first two", opts_of(OL_WAIT_FIXED), false, 0);
-	story("a quorum", opts_of(OL_WAIT_QUORUM), false, 0);
-	story("dbw", opts_of(OL_WAIT_DBW), false, 0);
-	story("adasync", opts_of(OL_WAIT_ADASYNC), false, 0);
-	story("the first two, deaths", opts_of(OL_WAIT_FIXED), false, kills);
-	story("a quorum, deaths", opts_of(OL_WAIT_QUORUM), false, kills);
-	story("the first two, chains, deaths", opts_of(OL_WAIT_FIXED), true, kills);
+	story("the first two", opts_of(OL_WAIT_FIXED, OL_LATE_DROP), false, 0);
+	story("a quorum", opts_of(OL_WAIT_QUORUM, OL_LATE_DROP), false, 0);
+	story("dbw", opts_of(OL_WAIT_DBW, OL_LATE_DROP), false, 0);
+	story("adasync", opts_of(OL_WAIT_ADASYNC, OL_LATE_DROP), false, 0);
+	story("late is next", opts_of(OL_WAIT_FIXED, OL_LATE_NEXT), false, 0);
+	story("the first two, deaths", opts_of(OL_WAIT_FIXED, OL_LATE_DROP), false, kills);
+	story("a quorum, deaths", opts_of(OL_WAIT_QUORUM, OL_LATE_DROP), false, kills);
+	story("late is next, deaths", opts_of(OL_WAIT_QUORUM, OL_LATE_NEXT), false, kills);
+	story("late counts less, deaths", opts_of(OL_WAIT_FIXED, OL_LATE_AGED), false, kills);
+	story("the first two, chains, deaths", opts_of(OL_WAIT_FIXED, OL_LATE_DROP), true, kills);
+	story("late counts less, chains, deaths", opts_of(OL_WAIT_QUORUM, OL_LATE_AGED), true,
+	      kills);
+	outage = OL_OUTAGE_CONTINUE;
+	story("outages are gone through, deaths", opts_of(OL_WAIT_FIXED, OL_LATE_DROP), false,
+	      kills);
+	story("outages are gone through, late is next, deaths",
+	      opts_of(OL_WAIT_QUORUM, OL_LATE_NEXT), false, kills);
 	return 0;
 }

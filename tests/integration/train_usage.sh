@@ -35,7 +35,6 @@ for command in train serve; do
 	done
 	bad "k of too many" 2 "outlast $command:*--consistency: \"sync:k=9\" should not wait for more workers than the 4 *" \
 		$command --workers 4 --consistency sync:k=9
-	bad "consistency and servers" 2 "outlast $command:*consistency*--servers 1*" $command --workers 3 --servers 2 --consistency sync:quorum,k=2,late=next
 	bad "consistency" 2 "outlast $command:*reduce*mean*dbw*" $command --consistency sync:dbw --reduce sum
 done
 bad "epochs of steps of unknown size" 2 "outlast train:*epochs*--steps or --seconds*" train --epochs 2 --consistency sync:dbw

@@ -67,7 +67,7 @@ static const struct {
 	     { 9200707, 12 }, { 9300479, 12 }, { 9302015, 12 }, { 862, 12 },     { 9505308, 20 },
 	     { 9437131, 20 }, { 9409958, 20 }, { 9603996, 20 }, { 317, 22 },     { 1217, 22 },
 	     { 3376, 22 },    { 7659, 22 },    { 15674, 22 },   { 2501, 23 },    { 21413, 23 },
-	     { 26468, 23 },   { 4444, 23 } };
+	     { 26468, 23 },   { 4444, 23 },    { 15123, 26 },   { 31929, 26 },   { 144066, 26 } };
 
 /* What a child tells, up to its last moment */
 struct report {
@@ -357,11 +357,12 @@ static const struct {
 	[MUTATE_BOTH_COPIES] = { 1020, 0 },
 	[MUTATE_ANSWERS_OVER] = { 3720, 0 },
 	[MUTATE_NO_ORPHANS] = { 2770, 0 },
-	[MUTATE_FIRST_SHARD_FIRST] = { 14510, 0 },
-	[MUTATE_LEFT_COUNTS] = { 3370, CLUSTER_AGE_DELTAS },
+	[MUTATE_FIRST_SHARD_FIRST] = { 16560, 0 },
+	[MUTATE_LEFT_COUNTS] = { 8940, CLUSTER_AGE_DELTAS },
 	[MUTATE_NO_INTRODUCTION] = { 3370, CLUSTER_AGE_DELTAS },
 	[MUTATE_LENDS_ALL] = { 710, 0 },
 	[MUTATE_LENDS_ANY] = { 860, 0 },
+	[MUTATE_CARRIED_DIES] = { 2770, 0 },
 };
 
 /* 0: it was found */

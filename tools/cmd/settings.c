@@ -510,11 +510,6 @@ int ol_settings_rule_check(struct ol_settings *settings, struct ol_set_rule *set
 	if (servers > 1 && set->clip_norm > 0.0)
 		return ol_settings_fail(settings, "clip_norm",
 					"needs --servers 1: no server has the whole gradient");
-	if (servers > 1 && set->how.late != OL_LATE_DROP)
-		return ol_settings_fail(
-			settings, "consistency",
-			"needs --servers 1 with late=next or aged: a step of several "
-			"shards is of gradients of one version");
 	if (ol_consistency_backup(&set->how) && set->how.wait == OL_WAIT_DBW && set->reduce)
 		return ol_settings_fail(settings, "reduce",
 					"should be mean: sync:dbw knows what a mean of k gains");

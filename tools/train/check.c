@@ -42,12 +42,6 @@ static int pace_check(struct train *train)
 
 	if (rc != 0)
 		return rc;
-	if (set->servers > 1 && ol_consistency_backup(&set->rule.how) &&
-	    set->outage.outage == OL_OUTAGE_CONTINUE)
-		return ol_settings_fail(&train->settings, "outage",
-					"should be wait with this --consistency and --servers: a "
-					"gradient is in all shards or in none, and no part of it "
-					"can wait in a queue");
 	if (set->epochs > 0.0 && step_takes(train) <= 0.0)
 		return ol_settings_fail(&train->settings, "epochs",
 					"cannot be turned into steps, whose gradients this "

@@ -221,13 +221,13 @@ static void check_once(const char *who, uint32_t shard, uint64_t version, const 
 		for (uint32_t i = 0; i < cluster.pushes_max; i++) {
 			float value = weights[worker_mark(w, i)];
 
-			if (value != 0.0f && value != 1.0f)
+			if (value != 0.0f && !turns_took_effect(value))
 				sim_fail("check_once",
 					 "%s, shard %u, version %llu: push %u of worker %u took "
 					 "effect %g times",
 					 who, shard, (unsigned long long)version, i, w,
 					 (double)value);
-			ones += value == 1.0f;
+			ones += value != 0.0f;
 		}
 		if (ones > applied[w].grads || (ones < applied[w].grads && known.mixed[shard] == 0))
 			sim_fail("check_once",
@@ -683,9 +683,9 @@ static void check_done(const struct worker_slot *slot, uint32_t shard, const flo
 		if (!push->done || push->status != 0 || push->local ||
 		    (push->span >> shard & 1) == 0)
 			continue;
-		if (own[i] != 1.0f && may_be_gone(slot, i, shard))
+		if (own[i] == 0.0f && may_be_gone(slot, i, shard))
 			cluster.excused = true;
-		else if (own[i] != 1.0f)
+		else if (own[i] == 0.0f)
 			sim_fail("check_committed",
 				 "shard %u: push %u of worker %u was done and is not there", shard,
 				 i, slot->index);
@@ -700,7 +700,7 @@ static void check_applied(const struct worker_slot *slot, uint32_t shard, const 
 	uint64_t ones = 0;
 
 	for (uint32_t i = slot->first; i < slot->next; i++)
-		ones += own[i] == 1.0f;
+		ones += own[i] != 0.0f;
 	if (ol_link_get_stat(slot->worker, shard, &stat) == 0 && stat.applied != ones)
 		sim_fail("check_accounts",
 			 "worker %u, shard %u: it counts %llu as applied, %llu are in the weights",

@@ -96,7 +96,7 @@ static struct ol_server_opts server_opts(const struct server_slot *slot)
 	opts.restore = scenario->chain || (slot->life > 1 && !slot->anew) ? OL_RESTORE_MIRROR
 									  : OL_RESTORE_NONE;
 	opts.restore_workers = scenario->workers;
-	opts.restore_wait_ms = 3600 * 1000;
+	opts.restore_wait_ms = turns_wait_ms();
 	opts.replay = OL_REPLAY_EACH;
 	if (scenario->mirrors) {
 		opts.restore_wait_ms = scenario->restore_ms;
@@ -671,8 +671,7 @@ static void all_draw(uint64_t seed, unsigned age)
 		turns_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_DELTAS)
 		saved_deltas_draw(&cluster.scenario);
-	if (age >= CLUSTER_AGE_CARRIED)
-		turns_carried_draw(&cluster.scenario);
+	turns_late_draw(&cluster.scenario, age);
 	cluster_params_count();
 }
 

@@ -69,8 +69,10 @@ enum cluster_age {
 	CLUSTER_AGE_DECIDED, /* now and then several shards whose steps shard 0 decides */
 	CLUSTER_AGE_DELTAS, /* half of the running checkpoints are of int8 deltas */
 	CLUSTER_AGE_SELDOM, /* workers that pull seldom, beside running checkpoints: these are newer */
-	CLUSTER_AGE_CARRIED, /* now and then late gradients are of the next step where DBW or AdaSync chooses k */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_CARRIED
+	CLUSTER_AGE_CARRIED, /* several shards whose late gradients are of a later step */
+	CLUSTER_AGE_WHOLE, /* … and workers that go on in an outage of one of them */
+	CLUSTER_AGE_CHOSEN, /* of one shard late ones, now and then, where DBW or AdaSync chooses k */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_CHOSEN
 };
 
 /* What is never repaired (lasting.h) */

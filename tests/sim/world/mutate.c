@@ -123,6 +123,9 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_NO_INTRODUCTION] = "no-introduction",
 	[MUTATE_LENDS_ALL] = "lends-all",
 	[MUTATE_LENDS_ANY] = "lends-any",
+	[MUTATE_CARRIES_ALONE] = "carries-alone",
+	[MUTATE_CARRIED_DIES] = "carried-dies",
+	[MUTATE_PARTS_APART] = "parts-apart",
 };
 
 void mutate_set(enum mutation mutation)

@@ -79,6 +79,9 @@ enum mutation {
 	MUTATE_NO_INTRODUCTION, /* a shard 0 that came back decides anew what others have made */
 	MUTATE_LENDS_ALL, /* a mirror lends blocks that the running checkpoint has newer */
 	MUTATE_LENDS_ANY, /* a mirror of another history lends blocks */
+	MUTATE_CARRIES_ALONE, /* a shard takes into a step what missed its own, though shard 0 has not */
+	MUTATE_CARRIED_DIES, /* what missed its step dies with its worker, where it waits for a decision */
+	MUTATE_PARTS_APART, /* in an outage of one shard the others get their parts of a gradient */
 	MUTATE_COUNT
 };
 

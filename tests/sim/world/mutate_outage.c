@@ -100,7 +100,8 @@ int __wrap_ol_withdraw(struct ol_worker *worker)
 
 bool __wrap_ol_outage_queues(const struct ol_link *link, uint64_t base_version)
 {
-	if (mutation(MUTATE_SECOND))
+	if (mutation(MUTATE_SECOND) ||
+	    (mutation(MUTATE_PARTS_APART) && ol_worker_decided(link->worker)))
 		return ol_worker_queues(link->worker) && !ol_link_usable(link);
 	return __real_ol_outage_queues(link, base_version);
 }

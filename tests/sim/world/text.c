@@ -19,6 +19,7 @@ void cluster_text(char *text, size_t bytes)
 	static const char *const waits[] = { "sync",          "sync, k",
 					     "sync, dbw",     "sync, dbw-blind",
 					     "sync, adasync", "sync, quorum" };
+	static const char *const lates[] = { "drop", "next", "aged" };
 	static const char *const selections[] = { "", "running checkpoint, priority",
 						  "running checkpoint, round-robin",
 						  "running checkpoint, random" };
@@ -40,10 +41,10 @@ void cluster_text(char *text, size_t bytes)
 	if (s->sync)
 		snprintf(consistency, sizeof(consistency), s->wait_k > 0 ? "%s %u" : "%s",
 			 waits[s->wait], s->wait_k);
-	if (s->late == OL_LATE_NEXT || s->grace_ms > 0)
+	if (s->late != OL_LATE_DROP || s->grace_ms > 0)
 		snprintf(consistency + strlen(consistency),
 			 sizeof(consistency) - strlen(consistency), " (%u ms, late %s %u)",
-			 s->grace_ms, s->late == OL_LATE_NEXT ? "next" : "drop", s->late_steps);
+			 s->grace_ms, lates[s->late], s->late_steps);
 	if (s->ssp)
 		snprintf(consistency, sizeof(consistency), "ssp %u", s->staleness);
 	snprintf(text, bytes,

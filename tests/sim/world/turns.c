@@ -4,6 +4,7 @@
 
 #include "sim/world/turns.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -54,6 +55,9 @@ static struct {
 
 /* A step lacks, at one shard, what has died with its worker */
 static bool lacks;
+/* A shard has made a step by a decision that was further ahead: which step of these a gradient is in, and so its age,
+ * may not be that of other shards */
+static bool far;
 /* There was no memory for a copy of a gradient, which is lost with its worker alone */
 static bool unkept;
 
@@ -67,7 +71,7 @@ static uint32_t sent_count;
 void turns_begin(void)
 {
 	memset(turns, 0, sizeof(turns));
-	dropped.there = lacks = unkept = false;
+	dropped.there = lacks = far = unkept = false;
 	sent_count = 0;
 }
 
@@ -102,8 +106,30 @@ void turns_draw(struct scenario *scenario)
 	scenario->ends = true;
 }
 
-/* Late gradients that are of the next step, and DBW or AdaSync chooses its k. Where a quorum can be drawn */
-void turns_carried_draw(struct scenario *scenario)
+static void carried_draw(struct scenario *scenario)
+{
+	if (scenario->shards == 1 || !scenario->sync ||
+	    (scenario->wait != OL_WAIT_FIXED && scenario->wait != OL_WAIT_QUORUM) ||
+	    !sim_ppm(600000))
+		return;
+	scenario->late = sim_ppm(500000) ? OL_LATE_AGED : OL_LATE_NEXT;
+	if (sim_ppm(300000))
+		scenario->late_steps = 1 + sim_below(4);
+}
+
+/* Who pulls nothing in an outage has old weights, which servers that do not wait for all workers would begin with */
+static void whole_draw(struct scenario *scenario)
+{
+	if (scenario->shards == 1 || !scenario->sync || scenario->wait == OL_WAIT_ALL ||
+	    scenario->mirrors || cluster_inits() || !sim_ppm(400000))
+		return;
+	scenario->outage = OL_OUTAGE_CONTINUE;
+	scenario->queue = sim_below(3);
+	scenario->window += scenario->window == 1;
+}
+
+/* Of one shard, and DBW or AdaSync chooses k. Where a quorum can be drawn */
+static void chosen_draw(struct scenario *scenario)
 {
 	const uint32_t n = scenario->workers;
 
@@ -118,6 +144,33 @@ void turns_carried_draw(struct scenario *scenario)
 	scenario->late_steps = sim_ppm(300000) ? 1 + sim_below(4) : 0;
 	scenario->ends = true;
 	scenario->pushes = 8 + scenario->pushes % 8;
+}
+
+void turns_late_draw(struct scenario *scenario, unsigned age)
+{
+	if (age >= CLUSTER_AGE_CARRIED)
+		carried_draw(scenario);
+	if (age >= CLUSTER_AGE_WHOLE)
+		whole_draw(scenario);
+	if (age >= CLUSTER_AGE_CHOSEN)
+		chosen_draw(scenario);
+}
+
+/* Where workers go on all shards may lose what one has told shard 0 of, which then waits for it: so this ends before the
+ * run does */
+uint32_t turns_wait_ms(void)
+{
+	return turns_decided() && cluster.scenario.outage == OL_OUTAGE_CONTINUE ? 30 * 1000
+										: 3600 * 1000;
+}
+
+bool turns_took_effect(float value)
+{
+	const float steps = value > 0.0f ? roundf(1.0f / value) : 0.0f;
+
+	if (cluster.scenario.late != OL_LATE_AGED)
+		return value == 1.0f;
+	return steps >= 1.0f && value == 1.0f / steps;
 }
 
 bool turns_lacks(void)
@@ -156,6 +209,14 @@ static bool decides(void)
 	return cluster.servers[own() - turns].shard == 0;
 }
 
+/* The step that the server of a life has made is one of several that a decision is about */
+static bool went_far(const struct turns *at)
+{
+	const struct ol_server *server = cluster.servers[at - turns].server;
+
+	return server != NULL && server->ingest.follow.version > server->store.version;
+}
+
 /* The server that runs has made a step: nobody has given anything to the next */
 void __wrap_ol_policy_on_update(struct ol_policy *policy, const struct ol_update *update)
 {
@@ -166,6 +227,7 @@ void __wrap_ol_policy_on_update(struct ol_policy *policy, const struct ol_update
 		memset(at->held, 0, sizeof(at->held));
 		at->decided = false;
 		at->stepped_ns = update->now_ns;
+		far = far || went_far(at);
 	}
 	check_own();
 }
@@ -498,6 +560,12 @@ bool __wrap_ol_follow_fill(struct ol_ingest *ingest)
 
 /* ---- workers ---- */
 
+/* Two shards have a gradient, with one factor, or neither has */
+static bool is_same(float a, float b)
+{
+	return a == b || (far && cluster.scenario.late == OL_LATE_AGED && a != 0.0f && b != 0.0f);
+}
+
 /* What a worker has read is of one version, and each gradient is in all shards or in none */
 void turns_on_pull(const struct worker_slot *slot)
 {
@@ -517,8 +585,8 @@ void turns_on_pull(const struct worker_slot *slot)
 			const uint64_t at = worker_mark(w, i);
 
 			for (uint32_t k = 1; k < worker->link_count; k++) {
-				if (mirror->weights[cluster_first(k) + at] !=
-				    mirror->weights[cluster_first(0) + at])
+				if (!is_same(mirror->weights[cluster_first(k) + at],
+					     mirror->weights[cluster_first(0) + at]))
 					sim_fail(
 						"check_turns",
 						"push %u of worker %u is in one of shards 0 and %u "
@@ -543,7 +611,7 @@ void check_late(const struct worker_slot *slot, const float *weights)
 		if (!slot->pushes[i].done || slot->pushes[i].status != OL_E_LATE)
 			continue;
 		for (uint32_t k = 0; k < cluster.scenario.shards; k++)
-			ones += weights[cluster_first(k) + at] == 1.0f;
+			ones += turns_took_effect(weights[cluster_first(k) + at]);
 		if (ones == cluster.scenario.shards)
 			sim_fail("check_once",
 				 "push %u of worker %u was dropped as late and took effect", i,

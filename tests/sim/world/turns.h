@@ -17,9 +17,14 @@ struct scenario;
 struct worker_slot;
 /* turns_draw -- now and then steps of several shards that shard 0 decides; turns_decided -- they are */
 void turns_draw(struct scenario *scenario);
-/* turns_carried_draw -- what CLUSTER_AGE_CARRIED adds, after all else */
-void turns_carried_draw(struct scenario *scenario);
 bool turns_decided(void);
+/* turns_late_draw -- what CLUSTER_AGE_CARRIED and the ages behind it add, after all else: now and then late gradients
+ * are of a later step, and workers of several shards go on in an outage */
+void turns_late_draw(struct scenario *scenario, unsigned age);
+/* turns_wait_ms -- a server waits for its workers for so long: longer than any fault */
+uint32_t turns_wait_ms(void);
+/* turns_took_effect -- this is what a gradient that was applied once makes of its mark */
+bool turns_took_effect(float value);
 /* turns_lacks -- a shard has made a step without what has died with its worker, perhaps of nothing else */
 bool turns_lacks(void);
 /* turns_late -- gradients may come too late */

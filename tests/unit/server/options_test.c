@@ -214,9 +214,8 @@ static void of_several_shards_one_decides(void **unused)
 	taken(usual, (o.shard_count = 2, o.consistency = OL_CONSISTENCY_SSP));
 	taken(steps, (o.shard_count = 2, o.wait = OL_WAIT_FIXED, o.wait_k = 2));
 	taken(steps, (o.shard_count = 2, o.wait = OL_WAIT_QUORUM, o.wait_k = WORKERS));
-	refused(steps,
-		(o.shard_count = 2, o.wait = OL_WAIT_QUORUM, o.wait_k = 1, o.late = OL_LATE_NEXT),
-		"late is next or aged, which is for one shard");
+	taken(steps,
+	      (o.shard_count = 2, o.wait = OL_WAIT_QUORUM, o.wait_k = 1, o.late = OL_LATE_AGED));
 	refused(steps, (o.shard_count = 2, o.shard = 1, o.wait = OL_WAIT_FIXED),
 		"wait_k is not between"); /* whoever decides */
 

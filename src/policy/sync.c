@@ -65,7 +65,7 @@ static void hold(struct ol_policy *policy, const struct ol_arrival *arrival, boo
 		held = OL_HELD_OLD;
 	else if (old && policy->opts.late == OL_LATE_AGED)
 		factor = 1.0f / (1.0f + (float)(arrival->version - arrival->base_version));
-	policy->held[arrival->worker] = held;
+	policy->held[arrival->worker] = (uint8_t)held;
 	policy->held_loss[arrival->worker] = arrival->loss;
 	policy->held_factor[arrival->worker] = factor;
 	policy->held_count++;
@@ -74,7 +74,8 @@ static void hold(struct ol_policy *policy, const struct ol_arrival *arrival, boo
 enum ol_verdict ol_sync_on_gradient(struct ol_policy *policy, const struct ol_arrival *arrival)
 {
 	const bool next = policy->opts.late != OL_LATE_DROP || arrival->again;
-	const bool old = arrival->base_version != arrival->version && !arrival->queued;
+	/* a server that went back may be asked about what was computed at weights that it has yet to make */
+	const bool old = arrival->base_version < arrival->version && !arrival->queued;
 	const bool second = policy->held[arrival->worker] != OL_HELD_NONE;
 
 	/* a worker's second gradient for the same step is late, as is one for an older step */

@@ -94,24 +94,47 @@ static int view_check(struct ol_replica *replica, char *err, size_t err_bytes)
 	return OL_E_GEOMETRY;
 }
 
-/* Checkpoints of the chain's own history are older than what it saves from now on, whatever its next epochs are */
+/* Of a history that is not the chain's, nor one that the chain's began with: that is older */
+static bool is_foreign(const struct ol_view *view, uint64_t history, uint32_t epoch)
+{
+	return view->epoch != 0 && history != view->history && epoch >= view->founded;
+}
+
+/*
+ * What its folder is to a chain that is there. Checkpoints of the chain's own history are older than what it saves from
+ * now on, whatever its next epochs are. With those of another it founds the chain only if nobody has better ones.
+ */
 static void folder_compare(struct ol_replica *replica)
 {
 	const struct ol_view *view = &replica->state.view;
 	struct ol_member *self = &replica->self;
 
-	if (replica->state.version == 0 || view->epoch == 0)
+	if (replica->state.version == 0 || self->folder_epoch == 0)
 		return;
 	if (replica->folder_history == view->history)
 		self->folder_epoch = 0;
-	if (self->folder_epoch >= view->epoch)
-		ol_log(OL_LOG_WARN,
-		       "server %s: shard %u: its folder has checkpoints of epoch %u, of another history than "
-		       "the chain's, which is at epoch %u: %s",
-		       replica->addr, replica->opts->shard, self->folder_epoch, view->epoch,
-		       self->folder_epoch - view->epoch < OL_EPOCH_LEAP_MAX
-			       ? "the chain goes on above it"
-			       : "too far ahead for the chain to follow, so move them away");
+	if (replica->saved_history == 0 ||
+	    !is_foreign(view, replica->saved_history, self->saved_epoch))
+		return;
+	self->saved_epoch = 0;
+	self->saved_version = 0;
+}
+
+/* The first view that it sees is below its folder's checkpoints */
+static void folder_warn(struct ol_replica *replica, const struct ol_view *view)
+{
+	const uint32_t epoch = replica->self.folder_epoch;
+
+	if (replica->chain.view.epoch != 0 || epoch < view->epoch ||
+	    view->history == replica->self.id)
+		return;
+	ol_log(OL_LOG_WARN,
+	       "server %s: shard %u: its folder has checkpoints of epoch %u, of another history than the "
+	       "chain's, which is at epoch %u: %s",
+	       replica->addr, replica->opts->shard, epoch, view->epoch,
+	       epoch - view->epoch < OL_EPOCH_LEAP_MAX
+		       ? "once this server is registered the chain goes on above it"
+		       : "too far ahead for the chain to follow, so move them away");
 }
 
 int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
@@ -304,6 +327,7 @@ static void view_adopt(struct ol_replica *replica, uint64_t now_ns)
 		return;
 	replica->now_ns = now_ns;
 	replica->adopted_ns = now_ns;
+	folder_warn(replica, view);
 	ol_membership_on_view(replica, view);
 	rc = ol_chain_on_view(&replica->chain, view, &links);
 	ol_probe6(view_adopted, replica->opts->shard, view->epoch, replica->chain.role, view->count,

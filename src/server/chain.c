@@ -366,6 +366,7 @@ static int folder_look(struct ol_server *server, char *err, size_t err_bytes)
 	if (ol_ckpt_newest_sound(dir, opts->restore_version, &meta)) {
 		server->replica.self.saved_epoch = meta.epoch;
 		server->replica.self.saved_version = meta.version;
+		server->replica.saved_history = meta.history;
 	}
 	return 0;
 }
@@ -423,7 +424,7 @@ static uint32_t parts_make(struct ol_server *server, uint64_t version)
 			continue;
 		*part = (struct ol_entry_part){
 			.seq = state->seq,
-			.base_version = state->base_version,
+			.base_version = ol_ingest_base(state),
 			.worker = server->ingest.contributions[i].worker,
 			.slot = ol_follow_is_orphan(landed)
 					? ol_follow_of(&server->ingest.follow, landed)->slot

@@ -262,15 +262,16 @@ static bool in_batch(const struct ol_ingest *ingest, uint32_t worker)
 
 /*
  * It is in no step that is still to be made here. A later process of its worker has a gradient in a step: shard 0 had
- * ended this one by then. Or its worker is gone for so long that shard 0 knows it, too, and a step was made since.
+ * ended this one by then. Or its step has been made, and it is dropped there. Time says nothing: its worker may live,
+ * and be away from here alone.
  */
 static bool is_left_behind(const struct ol_ingest *ingest, const struct ol_orphan *orphan)
 {
 	const uint64_t applied = ol_store_applied(ingest->store, orphan->worker).seq;
 
 	return (orphan->successor != 0 && orphan->successor == ol_seq_tag(applied)) ||
-	       ingest->follow.stepped_ns >
-		       orphan->since_ns + ingest->opts->restore_wait_ms * OL_NS_PER_MS;
+	       (ingest->opts->late == OL_LATE_DROP && !orphan->state.again &&
+		ol_ingest_base(&orphan->state) < ol_ingest_newest(ingest));
 }
 
 enum ol_verdict ol_follow_judge(const struct ol_ingest *ingest, struct ol_landed landed)
@@ -378,14 +379,36 @@ static struct ol_orphan *orphan_make(struct ol_ingest *ingest, uint32_t *ret_slo
 	return &follow->orphans[i];
 }
 
-static bool has_room(const struct ol_ingest *ingest, uint32_t worker)
+/* What the oldest process of a worker has left goes, but for what a decision has, where there is no room for one more */
+static bool room_make(struct ol_ingest *ingest, uint32_t worker, uint32_t tag)
 {
 	const struct ol_follow *follow = &ingest->follow;
+	const struct ol_orphan *oldest = NULL;
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < follow->orphan_count; i++)
-		count += follow->orphans[i].used && follow->orphans[i].worker == worker;
-	return count < OL_ORPHANS * (ingest->opts->window + 1);
+	for (uint32_t i = 0; i < follow->orphan_count; i++) {
+		const struct ol_orphan *one = &follow->orphans[i];
+
+		if (!one->used || one->worker != worker || one->state.gone)
+			continue;
+		count++;
+		if (ol_seq_tag(one->state.seq) != tag &&
+		    (oldest == NULL || one->since_ns < oldest->since_ns))
+			oldest = one;
+	}
+	if (count < OL_ORPHANS * (ingest->opts->window + 1))
+		return true;
+	if (oldest == NULL)
+		return false;
+	for (uint32_t i = 0; i < follow->orphan_count; i++) {
+		struct ol_orphan *one = &follow->orphans[i];
+
+		if (one->used && one->worker == worker &&
+		    ol_seq_tag(one->state.seq) == ol_seq_tag(oldest->state.seq))
+			one->state.gone = true;
+	}
+	ol_ingest_requeue(ingest);
+	return true;
 }
 
 bool ol_follow_orphan(struct ol_ingest *ingest, struct ol_landed *landed)
@@ -401,7 +424,7 @@ bool ol_follow_orphan(struct ol_ingest *ingest, struct ol_landed *landed)
 	struct ol_orphan *orphan;
 	uint32_t slot = 0;
 
-	if (!has_room(ingest, landed->session))
+	if (!room_make(ingest, landed->session, ol_seq_tag(made.state.seq)))
 		return false;
 	made.gradient = made.own = malloc(bytes);
 	if (made.state.has_rule)

@@ -10,8 +10,8 @@
  * A gradient waits here, parked, until a decision has it, or its worker says that shard 0 has dropped it.
  * If its worker dies meanwhile it is kept in a copy, as shard 0 may have taken it: an orphan. So is what has missed
  * its step, as a later one may have it (late NEXT, AGED; and what is pushed again). An orphan is in no step once
- * a step has a gradient of a later process of its worker, or is made restore_wait_ms after its worker has gone: shard 0
- * has ended the process by then. Shard 0 itself drops its orphans as soon as it decides.
+ * a step has a gradient of a later process of its worker: shard 0 has ended this one by then. Else it stays, as its
+ * worker may live and be away from this shard alone. Shard 0 itself drops its orphans as soon as it decides.
  *
  * A decision that is one version ahead says exactly which gradients make the next step. One that is further
  * ahead, as after a restart, says which gradients are in one of the next steps; those computed at newer
@@ -68,7 +68,6 @@ struct ol_follow {
 	uint64_t *lost; /* of each worker, the last of these that was given up */
 	uint32_t founded[OL_SHARDS_MAX]; /* newest founding of each shard that was heard of */
 	uint64_t since_ns; /* the next step is decided since then */
-	uint64_t stepped_ns; /* the last one was made */
 	uint64_t *came_ns; /* when each worker came last, or had pushed again what it has */
 	uint8_t *table; /* room to check one in */
 	struct ol_orphan *orphans;

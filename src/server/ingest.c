@@ -360,7 +360,7 @@ void ol_ingest_updated(struct ol_ingest *ingest, uint32_t count, const struct ol
 	};
 
 	ol_policy_on_update(ingest->policy, &update);
-	ingest->follow.since_ns = ingest->follow.stepped_ns = now_ns;
+	ingest->follow.since_ns = now_ns;
 	wait_for_show(ingest);
 	ol_ingest_requeue(ingest);
 }

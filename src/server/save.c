@@ -273,6 +273,14 @@ static bool thinned(const struct ol_saving *saving)
 	       (saving->store->version / opts->checkpoint_steps) % saving->stride != 0;
 }
 
+/* Nothing was made since the last one, and the chain is in a later epoch, which may be above the checkpoints of another
+ * history: it is saved once more, so that it is the newest */
+static bool is_of_old_epoch(const struct ol_saving *saving)
+{
+	return saving->epoch != 0 && saving->opts->epoch > saving->epoch &&
+	       saving->store->version == saving->version && saving->held == 0 && !thinned(saving);
+}
+
 static void stride_set(struct ol_saving *saving, bool in_time)
 {
 	if (!in_time) {
@@ -294,6 +302,7 @@ static bool save_begin(struct ol_saving *saving, uint64_t now_ns, uint32_t snaps
 
 	saving->begun_ns = now_ns;
 	saving->first = false;
+	saving->epoch = saving->opts->epoch;
 	ol_ckpt_writer_history(saving->writer, saving->what.history, saving->what.founded);
 	begun = whole ? ol_ckpt_writer_begin_whole(saving->writer, content, version,
 						   saving->opts->epoch)
@@ -324,17 +333,18 @@ static void held_progress(struct ol_saving *saving, uint64_t now_ns, uint64_t mo
 void ol_save_progress(struct ol_saving *saving, uint64_t now_ns, uint64_t most)
 {
 	const struct ol_store *store = saving->store;
+	bool idle;
 
 	if (saving->writer == NULL)
 		return;
-	(void)writer_state(saving);
+	idle = writer_state(saving) == OL_CKPT_IDLE;
 	if (saving->held != 0)
 		held_progress(saving, now_ns, most);
 	if (most == OL_SAVE_NONE) { /* once it writes, the next one that is due is its first */
 		saving->version = store->version;
 		return;
 	}
-	if (!save_is_due(saving, now_ns))
+	if (!save_is_due(saving, now_ns) && !(idle && is_of_old_epoch(saving)))
 		return;
 	if (!thinned(saving) && store->version <= most) {
 		saving->version = store->version;
@@ -369,7 +379,7 @@ void ol_save_finish(struct ol_saving *saving, uint64_t most)
 	saving->held = 0;
 	writer_finish(saving);
 	if (ol_word_load(&saving->store->board->checkpoint_version) == saving->store->version &&
-	    saving->whole)
+	    saving->whole && saving->epoch == saving->opts->epoch)
 		return;
 	/* in the writer's thread, which blocks signals */
 	(void)save_begin(saving, ol_clock_ns(), saving->store->snapshot, saving->store->version,

@@ -21,7 +21,8 @@ struct ol_saving {
 	struct ol_vouched what;
 
 	struct ol_ckpt_writer *writer; /* NULL: no checkpoints */
-	uint64_t version; /* of the last one begun, or restored from */
+	uint64_t version; /* of the last one begun, or restored from … */
+	uint32_t epoch; /* … and the epoch in which that was begun; 0: none was */
 	uint64_t begun_ns;
 	uint64_t taken_ns; /* when the content of the last one that the writer took was in force */
 	int pinned; /* snapshot that is being copied, or is to be; -1: none */

@@ -214,9 +214,51 @@ own 7 --restore checkpoint
 workers --until 360 --eval
 ended "$w" 0 "worker 0, another coordinator"
 ended "$x" 0 "worker 1, another coordinator"
-! grep -q "restored version" "$tmp/d.err" || fail "begins with another history: $(cat "$tmp/d.err")"
+! grep -qE "restored version|goes on from version" "$tmp/d.err" || fail "begins with another history: $(cat "$tmp/d.err")"
 outlast train "${tiny[@]}" "${sync[@]}" --steps 360 --eval-every 0 --json "$report"
 expect "undisturbed, 360 steps" 0
 [ "$(sha "$report")" = "$(sha "$tmp/w.out")" ] || fail "by=each: other weights than undisturbed: $(cat "$tmp/w.out")"
+
+# The coordinator is there, and the only replica is lost: a server that ranks before it, with later epochs and versions of
+# another history, does not begin with those
+mkdir -m 700 "$tmp/kept"
+cp -a "$tmp/ckpt" "$tmp/kept-b"
+job "$tmp/kept"
+single() { # NAME TAG RANK
+	serve "$1" "@$1-$$-$2" "${job[@]}" --replicas 1 --rank "$3" --lease-ms 1000 "${sync[@]}" \
+		--checkpoint "every=${every}steps,dir=$tmp/kept-$1" --refound --restore checkpoint
+}
+single a 8 1
+a=$pid
+workers --until 70
+ended "$w" 0 "worker 0, a chain of one"
+ended "$x" 0 "worker 1, a chain of one"
+kill -9 "$a"
+single a 9 1
+single b 9 0
+workers --until 130 --eval
+ended "$w" 0 "worker 0, a chain of one again"
+ended "$x" 0 "worker 1, a chain of one again"
+restored a "goes on from version 60 of a checkpoint" "the chain's own server does not go on"
+! grep -qE "restored version|goes on from version" "$tmp/b.err" || fail "goes on with another history: $(cat "$tmp/b.err")"
+outlast train "${tiny[@]}" "${sync[@]}" --steps 130 --eval-every 0 --json "$report"
+expect "undisturbed, 130 steps" 0
+[ "$(sha "$report")" = "$(sha "$tmp/w.out")" ] || fail "a chain of one: other weights than undisturbed: $(cat "$tmp/w.out")"
+
+# Nothing is made any more, and what is saved is of an epoch below another history's: it is saved once more, above that
+kill -9 "$a" "$b"
+mkdir -m 700 "$tmp/idle"
+cp -a "$tmp/ckpt" "$tmp/kept-d"
+job "$tmp/idle"
+single c 10 1
+c=$pid
+workers --until $every
+ended "$w" 0 "worker 0, an idle chain"
+ended "$x" 0 "worker 1, an idle chain"
+single d 10 0
+saved_again() {
+	[ "$(find "$tmp/kept-c" -name "ckpt-*-v*$every.olc" | wc -l)" = 2 ]
+}
+until_true saved_again || fail "an idle chain: $(ls "$tmp/kept-c"; cat "$tmp/c.err")"
 
 verdict

@@ -171,7 +171,8 @@ bad "seeds" "outlast drill:*--seeds*" --seeds 0
 bad "workers" "outlast drill:*--workers*" --workers 0
 bad "too short" "outlast drill:*--seconds*2 kills*" --kills 2 --seconds 1.1
 bad "down" "outlast drill:*--down*above 0*" --down 0
-bad "a word of train" "outlast drill: no run can be made: --final-relu: \"perhaps\"*" --final-relu=false -- --final-relu=perhaps
+bad "a word of train" "outlast drill: no run can be made: --optimizer: \"perhaps\"*" -- --optimizer=perhaps
+bad "a word that the drill says" "outlast drill: is the drill's to say: --lr: it goes in front of --*" -- --lr 5
 bad "no word of train" "outlast drill: no run can be made: --nonsense: no such option*" -- --nonsense
 bad "a model" "outlast drill: no run can be made: model \"banana\"*" --model banana
 bad "a word" "outlast drill: unexpected argument: true*--*" --final-relu true

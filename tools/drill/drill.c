@@ -161,7 +161,7 @@ static const char examples[] =
 	"  outlast drill --preset seed-paper --scale 10\n"
 	"  outlast drill --preset seed-paper --out paper --resume\n"
 	"  outlast drill --report paper\n"
-	"  outlast drill --preset short --pace 0 -- --optimizer adam --lr 0.001\n"
+	"  outlast drill --preset short --pace 0 --lr 0.001 -- --optimizer adam\n"
 	"  outlast drill --experiment dbw --preset seed-paper\n"
 	"  outlast drill --experiment scar --preset seed-paper\n"
 	"  outlast drill --experiment mtbf --preset short\n"

@@ -134,9 +134,14 @@ def record(drill: Drill, of: plan.Set, runs: plan.Plan) -> None:
 def words_check(drill: Drill, of: plan.Set, runs: plan.Plan) -> None:
     """Before anything is made: train takes the words behind -- and the settings, in one case at least. What it refuses
     in some cases only is shown there, as a run that failed."""
+    own = {word.partition("=")[0] for case in runs.cases for word in plan.arguments(of, plan.Run(case, 1), drill.out)}
     for word in drill.words:
         if word in MAKE_NO_RUN:
             raise Failure(USAGE, "makes no run", word, "see outlast train --help")
+        name = word.partition("=")[0].replace("_", "-")
+        if name in own:
+            raise Failure(USAGE, "is the drill's to say", name,
+                          "it goes in front of --, or the drill has a value of its own in each run (outlast drill --help)")
     first: Failure | None = None
     for case in runs.cases:
         failure = drill.refusal([*drill.words, *plan.arguments(of, plan.Run(case, 1), None)])

@@ -25,7 +25,7 @@ void train_show_start(const struct train *train)
 {
 	const struct train_set *set = &train->set;
 	const struct learn_data *data = train->job->data;
-	char a[32] = "", b[32] = "", c[32] = "";
+	char a[64] = "", b[32] = "", c[32] = "";
 
 	fprintf(stderr, "%s, %zu parameters, on %s: %zu training samples, %zu test samples\n",
 		set->model.model, train->job->param_count, set->model.dataset, data->train.count,
@@ -103,6 +103,20 @@ static void away_text(const struct train *train, uint64_t now_ns, char *text, si
 		 what);
 }
 
+/* What steps wait for, as far as it is known: not while no server tells */
+static void k_text(const struct train *train, char *text, size_t bytes)
+{
+	const double mean = train_k_mean(train);
+	char now[16] = "-", means[16] = "-";
+
+	if (train->stat.wait_for != 0)
+		snprintf(now, sizeof(now), "%u", train->stat.wait_for);
+	if (isfinite(mean))
+		snprintf(means, sizeof(means), "%.1f", mean);
+	snprintf(text, bytes, "  k %s (mean %s)  late %" PRIu64, now, means,
+		 train->stat.dropped_late);
+}
+
 void train_show_progress(struct train *train, uint64_t now_ns)
 {
 	uint64_t every_ns = (train->screen.tty ? TTY_MS : LINES_MS) * OL_NS_PER_MS;
@@ -117,8 +131,7 @@ void train_show_progress(struct train *train, uint64_t now_ns)
 	if (train->evals.accuracy >= 0.0)
 		snprintf(accuracy, sizeof(accuracy), "%.4f", train->evals.accuracy);
 	if (ol_consistency_backup(&train->set.rule.how))
-		snprintf(k, sizeof(k), "  k %u (mean %.1f)  late %" PRIu64, train->stat.wait_for,
-			 train_k_mean(train), train->stat.dropped_late);
+		k_text(train, k, sizeof(k));
 	away_text(train, now_ns, away, sizeof(away));
 	/* a narrow window cuts the line, so an outage's text comes first */
 	snprintf(line, sizeof(line),

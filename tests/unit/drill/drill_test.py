@@ -126,14 +126,20 @@ case "$*" in *--nonsense*) echo hello >&2; echo 'outlast train: --nonsense: no s
                          ((3, "no run can be made: --optimizer: not here"), mock.ANY))
 
     def test_one_case_that_can_be_run_is_enough(self) -> None:
-        code, asked = self.checks(["--lr=1"], "chain/async,checkpoint")
+        code, asked = self.checks(["--optimizer=adam"], "chain/async,checkpoint")
         self.assertEqual(code, (0, ""))
         self.assertEqual(len(asked), 2)
         for line in asked:
-            self.assertTrue(line.startswith("train --lr=1 ") and line.endswith(" --check"), line)
+            self.assertTrue(line.startswith("train --optimizer=adam ") and line.endswith(" --check"), line)
             self.assertNotIn(self.out, line)
             self.assertNotIn("--json", line)
         self.assertEqual(len(self.checks([], "checkpoint,chain")[1]), 1)
+
+    def test_words_that_the_drill_says_itself_are_refused(self) -> None:
+        for word in ("--lr", "--lr=1", "--replicas", "--kill=server0@1s", "--eval_seconds=2", "--json"):
+            code, asked = self.checks([word], "chain,checkpoint")
+            self.assertEqual((code[0], asked), (2, []), word)
+            self.assertRegex(code[1], f"^is the drill's to say: {word.partition('=')[0].replace('_', '-')}: ")
 
     def test_words_that_make_no_run_are_refused(self) -> None:
         for word in ("--help", "-h", "--check"):

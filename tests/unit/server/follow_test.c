@@ -264,20 +264,45 @@ static void what_was_in_no_step_goes_when_a_step_has_another_process(void **stat
 	assert_int_equal(parked(), 1);
 }
 
-/* Shard 0 has noticed as well, and has made a step since */
-static void what_was_in_no_step_goes_after_a_while(void **state)
+/* Its connection to this shard is gone, for longer than any wait; shard 0 has it for a later step all the while */
+static void what_a_worker_has_left_waits_however_long(void **state)
 {
+	uint64_t first, second;
+
 	(void)state;
-	(void)push(1, 0, 0);
+	first = push(1, 0, 0);
+	second = push(1, 1, 0);
 	leave(1);
-	decide(push(0, 0, 0), 0);
+	now_ns = ol_clock_ns() + 20 * WAIT_MS * OL_NS_PER_MS;
+	decide(first, 1);
 	assert_int_equal(parked(), 1);
-	now_ns = ol_clock_ns() + 2 * WAIT_MS * OL_NS_PER_MS;
-	(void)push(2, 0, 1);
-	assert_int_equal(parked(), 2); /* no step */
+	assert_float_equal(weight(), 1.0f, 0.0f);
+	now_ns += 20 * WAIT_MS * OL_NS_PER_MS;
 	decide(push(0, 0, 1), 0);
 	assert_int_equal(parked(), 1);
-	assert_float_equal(weight(), 2.0f, 0.0f);
+	now_ns += 20 * WAIT_MS * OL_NS_PER_MS;
+	decide(second, 1);
+	assert_int_equal(parked(), 0);
+	assert_float_equal(weight(), 2.0f + 1.0f / 3.0f, 1e-6f);
+	assert_int_equal(server->store.board->restored_lost, 0);
+}
+
+/* Each process leaves all that it may: those of the oldest go when there are more than two */
+static void there_is_room_for_two_processes(void **state)
+{
+	uint64_t kept = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++) {
+		(void)push(1, 0, 0);
+		kept = push(1, 1, 0);
+		leave(1);
+		join(1);
+		assert_true(parked() <= OL_ORPHANS * (WINDOW + 1));
+	}
+	leave(1);
+	decide(kept, 1);
+	assert_float_equal(weight(), 1.0f, 0.0f);
 }
 
 static void the_same_process_takes_its_place_again(void **state)
@@ -305,7 +330,8 @@ int main(void)
 		TEST(what_is_pushed_again_has_the_factor_that_it_has_elsewhere),
 		TEST(what_missed_its_step_waits_although_its_worker_is_gone),
 		TEST(what_was_in_no_step_goes_when_a_step_has_another_process),
-		TEST(what_was_in_no_step_goes_after_a_while),
+		TEST(what_a_worker_has_left_waits_however_long),
+		TEST(there_is_room_for_two_processes),
 		TEST(the_same_process_takes_its_place_again),
 	};
 

@@ -488,12 +488,26 @@ static void read_done(struct ol_link *link, int status)
 	ol_pull_check(worker);
 }
 
-/* No shard is read by this pull: a mirror is of one version */
+/* Reads of this pull are posted, and the last of them, of a line, has not come */
+static bool is_being_read(const struct ol_link *link)
+{
+	return link->read_state == OL_READ_NEWEST_POSTED ||
+	       (link->read_state == OL_READ_DATA && link->read_off > 0) ||
+	       link->read_state == OL_READ_CHECK || link->read_state == OL_READ_CHECK_POSTED;
+}
+
+/* No shard is read by this pull: a mirror is of one version. It ends once nothing is being read, as the next pull reads
+ * into the same mirror */
 static void all_local(struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		worker->links[i].read_local = true;
-		worker->links[i].read_state = OL_READ_DONE;
+		struct ol_link *link = &worker->links[i];
+
+		link->read_local = true;
+		if (!is_being_read(link))
+			link->read_state = OL_READ_DONE;
+		else if (link->read_state == OL_READ_DATA)
+			link->read_state = OL_READ_CHECK; /* without the rest */
 	}
 	worker->pull_even = OL_EVEN_NOT;
 	worker->pull_missed = false;
@@ -507,9 +521,9 @@ void ol_pull_on_down(struct ol_link *link)
 	link->asking = false;
 	/* also a shard that was read already: its new weights may be lost, and a server that comes
 	   back reads the older mirror meanwhile */
-	if (worker->pull_op == NULL || !ol_link_is_in(link, worker->pull_span) || link->read_local)
+	if (worker->pull_op == NULL || !ol_link_is_in(link, worker->pull_span))
 		return;
-	link->read_local = last_will_do(link);
+	link->read_local = link->read_local || last_will_do(link);
 	/* otherwise wait for the server, and read again */
 	link->read_state = link->read_local ? OL_READ_DONE : OL_READ_NEWEST;
 	if (link->read_local && ol_worker_decided(worker))
@@ -578,6 +592,11 @@ void ol_pull_on_read(struct ol_link *link, int status)
 
 	if (status != 0 || link->worker->pull_op == NULL)
 		return; /* the connection goes down and ends the pull; or the pull has ended */
+	if (link->read_local) { /* it was being read when another shard's server was lost */
+		link->read_state = OL_READ_DONE;
+		ol_pull_check(link->worker);
+		return;
+	}
 	ol_line_read(ol_worker_line(link->worker, link->index), words);
 	known = ol_line_learn(link, words);
 	switch (link->read_state) {

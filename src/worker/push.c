@@ -68,6 +68,12 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 	return NULL;
 }
 
+/* No pull reads this shard now */
+static bool is_away(const struct ol_link *link)
+{
+	return !ol_link_usable(link) || !ol_outage_is_whole(link->worker);
+}
+
 int ol_push_buffers(const struct ol_worker *worker)
 {
 	bool adrift = false, kept = ol_queue_needs_pull(worker);
@@ -76,7 +82,7 @@ int ol_push_buffers(const struct ol_worker *worker)
 
 	/* with CONTINUE a lost server is not waited for: buffers that only it holds do not count */
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		if (ol_link_usable(&worker->links[i]) || worker->opts.outage != OL_OUTAGE_CONTINUE)
+		if (!is_away(&worker->links[i]) || worker->opts.outage != OL_OUTAGE_CONTINUE)
 			live |= UINT64_C(1) << i;
 	}
 	for (uint32_t i = 0; i < worker->window; i++) {
@@ -104,7 +110,7 @@ static bool all_stranded(const struct ol_worker *worker)
 	uint64_t gone = 0;
 
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		if (!ol_link_usable(&worker->links[i]))
+		if (is_away(&worker->links[i]))
 			gone |= UINT64_C(1) << i;
 	}
 	for (uint32_t i = 0; i < worker->window; i++) {

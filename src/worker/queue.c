@@ -244,6 +244,8 @@ bool ol_queue_needs_pull(const struct ol_worker *worker)
 {
 	const struct ol_grad *grad = &worker->grads[worker->window];
 
+	if (!ol_outage_is_whole(worker))
+		return false; /* nor does one help */
 	for (uint32_t k = 0; worker->slots > worker->window && k < worker->link_count; k++) {
 		const struct ol_link *link = &worker->links[k];
 

@@ -213,6 +213,13 @@ static bool server_is_stale(struct ol_peer *peer, const struct ol_welcome *welco
 	return true;
 }
 
+/* What a server has answered before its welcome could be taken, as that waited for a view or for the tail's */
+static void acks_look(struct ol_peer *peer)
+{
+	for (uint32_t slot = 0; slot < peer->link->worker->slots; slot++)
+		ol_push_on_ack(peer, slot);
+}
+
 /* The server has its weights: take version, epoch and applied pushes from its welcome. */
 static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome, uint64_t now_ns)
 {
@@ -239,6 +246,10 @@ static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome,
 		return;
 	}
 	link_check_up(link, now_ns);
+	if (link->worker->started) {
+		acks_look(link->reader);
+		acks_look(ol_link_head(link));
+	}
 	if (peer == link->reader && link->worker->started)
 		ol_pull_on_up(link);
 }

@@ -50,7 +50,7 @@ same
 
 # stopped for longer than its lease: the others go on, and it ends by itself once it wakes up
 for target in head middle tail; do
-	train "${slow[@]}" --lease-ms 1500 --kill $target@60steps:signal=STOP
+	train "${slow[@]}" --pace 80 --lease-ms 1500 --kill $target@60steps:signal=STOP
 	failed_over 1
 	truth "it fenced itself" 'r["outages"][0]["fenced"]'
 	same

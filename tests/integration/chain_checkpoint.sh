@@ -78,8 +78,11 @@ chain 1 "${saves[@]}" --restore freshest
 workers --steps 0
 until_true newer_than $((2 * every - 1)) || fail "no checkpoints: $(ls -a "$tmp/ckpt"; cat "$tmp/c.err")"
 until_true look "s['joining'] == 0 and [x['address'] for x in s['replicas']] == ['@%s-$$-1' % n for n in 'abc'] and
-	[x['checkpoints'] > 0 for x in s['replicas']] == [False, False, True]" ||
-	fail "not the tail alone: $(cat "$tmp/look.json")"
+	s['replicas'][2]['checkpoints'] > 0" || fail "the tail writes none: $(cat "$tmp/look.json")"
+# a slow machine makes steps before the chain has its tail; since then the tail alone writes
+above=$(json "$tmp/look.json" "[x['checkpoints'] for x in r['shards'][0]['replicas']]")
+until_true look "s['replicas'][2]['checkpoints'] > $above[2] + 1" && look "[x['checkpoints'] for x in s['replicas']][:2] == $above[:2]" ||
+	fail "not the tail alone: $above, then $(cat "$tmp/look.json")"
 for name in "$tmp"/ckpt/ckpt-*; do
 	[[ $name =~ -v0*([0-9]+)\.olc$ ]] && [ $((BASH_REMATCH[1] % every)) = 0 ] || fail "not of the interval: $name"
 done
@@ -92,7 +95,7 @@ until_true three || fail "more than keep=3: $(ls "$tmp/ckpt")"
 kill -9 "$c"
 read -r _ at <<<"$(newest)"
 until_true newer_than $((at + every)) || fail "no checkpoints after the tail's death: $(cat "$tmp/b.err")"
-until_true look "[x['checkpoints'] > 0 for x in s['replicas']] == [False, True]" ||
+until_true look "[x['checkpoints'] > n for x, n in zip(s['replicas'], $above)] == [False, True]" ||
 	fail "not the new tail: $(cat "$tmp/look.json")"
 read -r epoch _ <<<"$(newest)"
 until_true look "s['epoch'] == $epoch" || fail "named by epoch $epoch: $(cat "$tmp/look.json")"

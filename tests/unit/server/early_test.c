@@ -7,18 +7,9 @@
 
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "base/clock.h"
 #include "rdma/order.h"
 #include "server/server.h"
-#include "wire/seq.h"
 
 enum {
 	WORKERS = 2,
@@ -28,12 +19,8 @@ enum {
 	STRIDE = LEN * 4 + 2 * OL_PAGE_BYTES,
 };
 
-static struct ol_server *server;
-static struct ol_xport_ops ops;
-static struct ol_xport_conn conns[WORKERS];
-static struct ol_slot_state slots[WORKERS][WINDOW + 1];
-static struct ol_slab landing[WORKERS];
-static uint8_t *memory[WORKERS];
+#include "unit/server/live_util.h"
+
 static uint32_t count[WORKERS]; /* of pushes */
 static int statuses[WORKERS][WINDOW + 1]; /* of the last ack, by slot */
 static float *plain; /* weights without parts */
@@ -51,53 +38,18 @@ static void begin(enum ol_consistency consistency)
 {
 	static const float first[LEN];
 	struct ol_server_opts opts;
-	char err[200];
 
 	ol_server_opts_init(&opts);
-	opts.listen = "@";
 	opts.param_count = LEN;
-	opts.workers_max = WORKERS;
-	opts.workers = WORKERS;
-	opts.window = WINDOW;
 	opts.consistency = consistency;
 	opts.rule.optimizer = OL_OPTIMIZER_MOMENTUM;
 	opts.rule.lr = 0.1f;
 	opts.rule.momentum = 0.9f;
-	if (ol_server_open(&opts, first, &server, err, sizeof(err)) != 0)
-		fail_msg("%s", err);
-	ops = *server->ops;
-	ops.post_write = post_write;
-	server->ops = &ops;
-	ol_serve_join(server);
-	server->turn.bytes_max = UINT64_MAX;
+	live_open(&opts, first, post_write);
 	server->sessions.live_workers = WORKERS;
-	memset(slots, 0, sizeof(slots));
 	memset(count, 0, sizeof(count));
-	for (uint32_t i = 0; i < WORKERS; i++) {
-		size_t bytes = ol_layout_slot_off(&server->store.geo, WINDOW + 1);
-
-		weights[i] = 1.0f;
-		memory[i] = aligned_alloc(OL_PAGE_BYTES, bytes);
-		assert_non_null(memory[i]);
-		memset(memory[i], 0, bytes);
-		landing[i] = (struct ol_slab){ .addr = memory[i], .bytes = bytes };
-		server->sessions.all[i] = (struct ol_session){ .state = OL_SESSION_LIVE,
-							       .role = OL_ROLE_WORKER,
-							       .worker = i,
-							       .slot_count = WINDOW,
-							       .conn = &conns[i],
-							       .landing = &landing[i],
-							       .slots = slots[i],
-							       .epoch = opts.epoch };
-	}
-}
-
-static void end(void)
-{
-	memset(server->sessions.all, 0, server->sessions.count * sizeof(*server->sessions.all));
-	ol_server_close(server);
 	for (uint32_t i = 0; i < WORKERS; i++)
-		free(memory[i]);
+		weights[i] = 1.0f;
 }
 
 static struct ol_session *session(uint32_t worker)
@@ -105,15 +57,10 @@ static struct ol_session *session(uint32_t worker)
 	return &server->sessions.all[worker];
 }
 
-static float *gradient(uint32_t worker, uint32_t slot)
-{
-	return (float *)(void *)(memory[worker] + ol_layout_slot_off(&server->store.geo, slot));
-}
-
 /* Floats from `first` on land of the gradient with this seed */
 static void land(uint32_t worker, uint32_t slot, uint32_t seed, uint64_t first)
 {
-	float *grad = gradient(worker, slot);
+	float *grad = gradient_of(worker, slot);
 
 	for (uint64_t i = first; i < LEN; i++)
 		grad[i] = (float)((i * 7 + seed * 13) % 101) / 50.0f - 1.0f;
@@ -142,18 +89,12 @@ static void cancel(uint32_t worker, uint32_t slot)
 /* All of it has landed, computed at that version, and its bell rings */
 static void push_at(uint32_t worker, uint32_t slot, uint32_t seed, uint64_t version)
 {
-	const struct ol_geometry *geo = &server->store.geo;
-	struct ol_push_hdr hdr = { .seq = ol_seq_make(1 + worker, ++count[worker]),
-				   .payload_bytes = ol_layout_vector_bytes(geo),
-				   .base_version = version,
-				   .epoch = server->opts.epoch,
-				   .grads = 1,
-				   .weight = weights[worker] };
-
 	land(worker, slot, seed, 0);
-	ol_record_seal(&hdr);
-	memcpy((uint8_t *)gradient(worker, slot) + ol_layout_vector_bytes(geo), &hdr, sizeof(hdr));
-	assert_null(ol_ingest_on_push(&server->ingest, session(worker), slot, 0));
+	assert_null(live_push(worker, slot,
+			      (struct ol_push_hdr){ .seq = ol_seq_make(1 + worker, ++count[worker]),
+						    .base_version = version,
+						    .weight = weights[worker] },
+			      0));
 }
 
 static void push(uint32_t worker, uint32_t slot, uint32_t seed)
@@ -185,7 +126,7 @@ static int setup(void **state)
 	assert_non_null(plain);
 	memcpy(plain, ol_store_weights(&server->store), LEN * sizeof(float));
 	assert_int_equal(worked(), 0);
-	end();
+	live_close();
 	begin(OL_CONSISTENCY_SYNC);
 	return 0;
 }
@@ -193,7 +134,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	end();
+	live_close();
 	free(plain);
 	return 0;
 }
@@ -303,7 +244,7 @@ static void a_part_that_is_not_finite_is_dropped_with_its_gradient(void **state)
 	push(0, 0, 1);
 	push(1, 0, 2);
 	land(1, 0, 9, 0);
-	gradient(1, 0)[LEN - 1] = NAN;
+	gradient_of(1, 0)[LEN - 1] = NAN;
 	part(0, 0, 3, 1);
 	assert_null(ol_early_on_part(&server->ingest, session(1), ol_part_make(0, 2)));
 	assert_int_equal(in_vain(), worked());
@@ -395,7 +336,7 @@ static void a_payload_whose_ring_is_renewed_is_made_anew(void **state)
 	replica->chain.loaded = false; /* nothing is applied */
 	land(0, 0, 1, 0);
 	server->ingest.early.contributions[0] =
-		(struct ol_contribution){ .grad = gradient(0, 0), .scale = 1.0f };
+		(struct ol_contribution){ .grad = gradient_of(0, 0), .scale = 1.0f };
 	server->ingest.early.count = 1;
 	assert_true(steps->part(&server->ingest, tail));
 	ol_payload_drop(replica);
@@ -442,7 +383,7 @@ static void weights_that_differ_are_known_when_gradients_are_whole(void **state)
 	assert_int_equal(in_vain(), worked());
 	assert_int_equal(worked(), 2 * (LEN - OL_PART_FLOATS) * 4);
 	memcpy(with, ol_store_weights(&server->store), LEN * sizeof(float));
-	end();
+	live_close();
 	begin(OL_CONSISTENCY_SYNC);
 	memcpy(weights, differ, sizeof(differ));
 	two_steps(false);
@@ -455,7 +396,7 @@ static void weights_that_differ_are_known_when_gradients_are_whole(void **state)
 static void asynchronous_gradients_are_begun_one_at_a_time(void **state)
 {
 	(void)state;
-	end();
+	live_close();
 	begin(OL_CONSISTENCY_ASYNC);
 	part(0, 0, 1, 1);
 	assert_int_equal(worked(), 0);

@@ -5,17 +5,7 @@
  * the factor of that step, whoever was told of what, and whether its worker is there or not
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/clock.h"
-#include "server/server.h"
-#include "wire/seq.h"
 
 enum {
 	WORKERS = 3,
@@ -26,12 +16,8 @@ enum {
 	NO_ACK = 1,
 };
 
-static struct ol_server *server;
-static struct ol_xport_ops ops;
-static struct ol_xport_conn conns[WORKERS];
-static struct ol_slot_state slots[WORKERS][WINDOW + 1];
-static struct ol_slab landing[WORKERS];
-static uint8_t *memory[WORKERS];
+#include "unit/server/live_util.h"
+
 static uint32_t tags[WORKERS]; /* of their processes … */
 static uint32_t count[WORKERS]; /* … and their pushes */
 static int statuses[WORKERS][WINDOW + 1]; /* of the last ack, by slot */
@@ -50,17 +36,9 @@ static void join(uint32_t worker)
 {
 	tags[worker] += WORKERS;
 	count[worker] = 0;
-	memset(slots[worker], 0, sizeof(slots[worker]));
 	for (uint32_t i = 0; i <= WINDOW; i++)
 		statuses[worker][i] = NO_ACK;
-	server->sessions.all[worker] = (struct ol_session){ .state = OL_SESSION_LIVE,
-							    .role = OL_ROLE_WORKER,
-							    .worker = worker,
-							    .slot_count = WINDOW,
-							    .conn = &conns[worker],
-							    .landing = &landing[worker],
-							    .slots = slots[worker],
-							    .epoch = server->opts.epoch };
+	live_join(worker);
 }
 
 static void leave(uint32_t worker)
@@ -74,15 +52,11 @@ static int setup(void **state)
 {
 	static const float first[LEN];
 	struct ol_server_opts opts;
-	char err[200];
 
 	(void)state;
 	ol_server_opts_init(&opts);
-	opts.listen = "@";
 	opts.shard_count = SHARDS;
 	opts.shard = 1;
-	opts.workers_max = opts.workers = WORKERS;
-	opts.window = WINDOW;
 	opts.consistency = OL_CONSISTENCY_SYNC;
 	opts.wait = OL_WAIT_FIXED;
 	opts.wait_k = 1;
@@ -91,21 +65,9 @@ static int setup(void **state)
 	opts.rule.sum = 1;
 	opts.restore_wait_ms = WAIT_MS;
 	opts.param_count = SHARDS * LEN;
-	if (ol_server_open(&opts, first, &server, err, sizeof(err)) != 0)
-		fail_msg("%s", err);
-	ops = *server->ops;
-	ops.post_write = post_write;
-	server->ops = &ops;
-	ol_serve_join(server);
-	server->turn.bytes_max = UINT64_MAX;
+	live_open(&opts, first, post_write);
 	now_ns = ol_clock_ns();
 	for (uint32_t i = 0; i < WORKERS; i++) {
-		size_t bytes = ol_layout_slot_off(&server->store.geo, WINDOW + 1);
-
-		memory[i] = aligned_alloc(OL_PAGE_BYTES, ol_round_up(bytes, OL_PAGE_BYTES));
-		assert_non_null(memory[i]);
-		memset(memory[i], 0, bytes);
-		landing[i] = (struct ol_slab){ .addr = memory[i], .bytes = bytes };
 		tags[i] = 1 + i;
 		join(i);
 	}
@@ -115,34 +77,25 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	memset(server->sessions.all, 0, server->sessions.count * sizeof(*server->sessions.all));
-	ol_server_close(server);
-	for (uint32_t i = 0; i < WORKERS; i++)
-		free(memory[i]);
+	live_close();
 	return 0;
 }
 
 /* A gradient of ones that was computed at a version has landed; its number */
 static uint64_t push_flagged(uint32_t worker, uint32_t slot, uint64_t version, uint32_t flags)
 {
-	const struct ol_geometry *geo = &server->store.geo;
-	uint8_t *at = memory[worker] + ol_layout_slot_off(geo, slot);
-	struct ol_push_hdr hdr = { .seq = ol_seq_make(tags[worker], ++count[worker]),
-				   .payload_bytes = ol_layout_vector_bytes(geo),
-				   .base_version = version,
-				   .epoch = server->opts.epoch,
-				   .flags = flags,
-				   .grads = 1,
-				   .weight = 1.0f };
+	float *gradient = gradient_of(worker, slot);
+	uint64_t seq = ol_seq_make(tags[worker], ++count[worker]);
 
 	for (uint32_t i = 0; i < LEN; i++)
-		((float *)(void *)at)[i] = -1.0f;
-	ol_record_seal(&hdr);
-	memcpy(at + ol_layout_vector_bytes(geo), &hdr, sizeof(hdr));
+		gradient[i] = -1.0f;
 	statuses[worker][slot] = NO_ACK;
-	assert_null(
-		ol_ingest_on_push(&server->ingest, &server->sessions.all[worker], slot, now_ns));
-	return hdr.seq;
+	assert_null(live_push(
+		worker, slot,
+		(struct ol_push_hdr){
+			.seq = seq, .base_version = version, .flags = flags, .weight = 1.0f },
+		now_ns));
+	return seq;
 }
 
 static uint64_t push(uint32_t worker, uint32_t slot, uint64_t version)

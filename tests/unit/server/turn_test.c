@@ -6,18 +6,10 @@
  */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "rdma/order.h"
-#include "server/server.h"
 #include "wire/bounds.h"
-#include "wire/seq.h"
 
 enum {
 	WORKERS = 2,
@@ -30,12 +22,7 @@ enum {
 	SLOTS = 2,
 };
 
-static struct ol_server *server;
-static struct ol_xport_ops ops;
-static struct ol_xport_conn conns[WORKERS];
-static struct ol_slot_state slots[WORKERS][WINDOW + 1];
-static struct ol_slab landing[WORKERS];
-static _Alignas(OL_PAGE_BYTES) uint8_t memory[WORKERS][(1 + WINDOW) * OL_PAGE_BYTES];
+#include "unit/server/live_util.h"
 
 static struct ol_entry_head heads[SLOTS];
 static struct ol_entry_part parts[SLOTS];
@@ -61,35 +48,12 @@ static int setup(void **state)
 {
 	static const float weights[LEN];
 	struct ol_server_opts opts;
-	char err[200];
 
 	(void)state;
 	memset(&written, 0, sizeof(written));
 	ol_server_opts_init(&opts);
-	opts.listen = "@";
 	opts.param_count = LEN;
-	opts.workers_max = WORKERS;
-	opts.workers = WORKERS;
-	opts.window = WINDOW;
-	if (ol_server_open(&opts, weights, &server, err, sizeof(err)) != 0)
-		fail_msg("%s", err);
-	ops = *server->ops;
-	ops.post_write = post_write;
-	server->ops = &ops;
-	ol_serve_join(server);
-	for (uint32_t i = 0; i < WORKERS; i++) {
-		landing[i] = (struct ol_slab){ .addr = memory[i], .bytes = sizeof(memory[i]) };
-		memset(memory[i], 0, sizeof(memory[i]));
-		memset(slots[i], 0, sizeof(slots[i]));
-		server->sessions.all[i] = (struct ol_session){ .state = OL_SESSION_LIVE,
-							       .role = OL_ROLE_WORKER,
-							       .worker = i,
-							       .slot_count = WINDOW,
-							       .conn = &conns[i],
-							       .landing = &landing[i],
-							       .slots = slots[i],
-							       .epoch = opts.epoch };
-	}
+	live_open(&opts, weights, post_write);
 	server->turn.bytes_max = TURN_PUSHES * ol_layout_vector_bytes(&server->store.geo);
 	return 0;
 }
@@ -97,26 +61,15 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	memset(server->sessions.all, 0, server->sessions.count * sizeof(*server->sessions.all));
 	server->replica.succ.dial.conn = NULL;
-	ol_server_close(server);
+	live_close();
 	return 0;
 }
 
 /* A gradient of this number has landed, and its bell rings; the fault that is found */
 static const char *push_of(uint32_t worker, uint32_t slot, uint64_t seq)
 {
-	const struct ol_geometry *geo = &server->store.geo;
-	struct ol_push_hdr hdr = { .seq = seq,
-				   .payload_bytes = ol_layout_vector_bytes(geo),
-				   .epoch = server->opts.epoch,
-				   .grads = 1,
-				   .weight = 1.0f };
-
-	ol_record_seal(&hdr);
-	memcpy(memory[worker] + ol_layout_slot_off(geo, slot) + ol_layout_vector_bytes(geo), &hdr,
-	       sizeof(hdr));
-	return ol_ingest_on_push(&server->ingest, &server->sessions.all[worker], slot, 0);
+	return live_push(worker, slot, (struct ol_push_hdr){ .seq = seq, .weight = 1.0f }, 0);
 }
 
 static void push(uint32_t worker, uint32_t slot)
@@ -265,7 +218,8 @@ static void a_step_looks_at_no_idle_session(void **state)
 
 static _Atomic uint64_t *pin_word(uint32_t worker)
 {
-	struct ol_pin *pin = (struct ol_pin *)(void *)(memory[worker] + OL_PIN_OFF);
+	struct ol_pin *pin =
+		(struct ol_pin *)(void *)((uint8_t *)landing[worker].addr + OL_PIN_OFF);
 
 	return &pin->version_plus_1;
 }

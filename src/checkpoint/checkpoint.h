@@ -39,6 +39,11 @@ struct ol_ckpt_meta {
 	/* What mirrors call the history that the content is of (struct ol_vouched), and its epoch; 0: not said */
 	uint64_t history;
 	uint32_t founded;
+	/* reading a full one of a chain: what the newest one is of. An older one of another history is not taken in its
+	 * place, unless that ended before this one was founded. 0: any is */
+	uint64_t newest_history;
+	uint32_t newest_founded;
+	uint32_t newest_epoch;
 	uint32_t optimizer; /* enum ol_optimizer */
 	bool nonfinite; /* reading: the job allows values that are not finite */
 	const char *tensors; /* reading: the job's table of tensors; NULL: it has none */

@@ -105,7 +105,7 @@ bool ol_ckpt_header_sound(const struct ol_ckpt_header *header, uint64_t magic, c
  */
 bool ol_ckpt_header_whole(const struct ol_ckpt_header *header, uint64_t file_bytes, char *why);
 
-/* ol_ckpt_header_wanted -- true if a whole header is of this job, shard, geometry, optimizer */
+/* ol_ckpt_header_wanted -- true if a whole header is of this job, shard, geometry, optimizer, history */
 bool ol_ckpt_header_wanted(const struct ol_ckpt_header *header, const struct ol_ckpt_meta *meta,
 			   char *why);
 

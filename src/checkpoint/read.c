@@ -95,7 +95,7 @@ void ol_ckpt_say_unused(const char *what, const char *name, const char *dir, int
 		       what, name, why, dir);
 }
 
-/* A full one's header is whole, and as wanted: meta says its history then */
+/* A full one's header is whole, and as wanted: meta says its history then, and in which epoch that was founded */
 static bool is_sound(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
 		     struct ol_ckpt_meta *meta)
 {
@@ -111,8 +111,10 @@ static bool is_sound(const struct ol_ckpt_folder *folder, const struct ol_ckpt_n
 		ol_ckpt_header_sound(&header, OL_CKPT_MAGIC, why) &&
 		ol_ckpt_header_wanted(&header, meta, why) && header.file_bytes == file_bytes;
 	(void)file.ops->close(file.at);
-	if (sound)
+	if (sound) {
 		meta->history = header.history;
+		meta->founded = header.founded;
+	}
 	return sound;
 }
 

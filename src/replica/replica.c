@@ -120,14 +120,15 @@ static void folder_compare(struct ol_replica *replica)
 	self->saved_version = 0;
 }
 
-/* The first view that it sees is below its folder's checkpoints */
+/* The first view that it sees is below its folder's checkpoints: the one before it is registered, if there is one */
 static void folder_warn(struct ol_replica *replica, const struct ol_view *view)
 {
 	const uint32_t epoch = replica->self.folder_epoch;
 
-	if (replica->chain.view.epoch != 0 || epoch < view->epoch ||
-	    view->history == replica->self.id)
+	if (replica->folder_warned || replica->chain.view.epoch != 0 || view->epoch == 0 ||
+	    epoch < view->epoch || view->history == replica->self.id)
 		return;
+	replica->folder_warned = true;
 	ol_log(OL_LOG_WARN,
 	       "server %s: shard %u: its folder has checkpoints of epoch %u, of another history than the "
 	       "chain's, which is at epoch %u: %s",
@@ -186,8 +187,12 @@ int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
 		return rc;
 	ol_coord_look(replica->coord, replica->opts->shard, &replica->state);
 	rc = view_check(replica, err, err_bytes);
+	if (rc != 0)
+		return rc;
 	folder_compare(replica);
-	return rc != 0 ? rc : ol_coord_join(replica->coord, replica->opts->shard, &replica->self);
+	if (replica->state.version != 0)
+		folder_warn(replica, &replica->state.view);
+	return ol_coord_join(replica->coord, replica->opts->shard, &replica->self);
 }
 
 void ol_replica_leave(struct ol_replica *replica)

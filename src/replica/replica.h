@@ -139,7 +139,9 @@ struct ol_replica {
 	int wake_fd; /* written to when the coordinator has news */
 	struct ol_member self;
 	uint64_t folder_history; /* of the checkpoint that self.folder_epoch is of; 0: not known */
-	uint64_t saved_history; /* … and that self.saved_epoch is of */
+	uint64_t saved_history; /* … and that self.saved_epoch is of … */
+	uint32_t saved_founded; /* … in which epoch that was founded */
+	bool folder_warned; /* that the folder's are of another history */
 	struct ol_ring ring;
 	bool periodic; /* the published design: no entries; successors read snapshots */
 

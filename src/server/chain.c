@@ -342,32 +342,36 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
  */
 static int folder_look(struct ol_server *server, char *err, size_t err_bytes)
 {
-	struct ol_ckpt_meta meta = ol_save_meta(&server->saving), whole;
+	struct ol_ckpt_meta newest = ol_save_meta(&server->saving), sound = newest;
+	struct ol_replica *replica = &server->replica;
 	const struct ol_server_opts *opts = &server->opts;
 	const char *dir = opts->checkpoint_dir;
+	bool is_sound;
 
-	if (dir == NULL || !ol_ckpt_newest(dir, &meta))
+	if (dir == NULL || !ol_ckpt_newest(dir, &newest))
 		return 0;
-	if (meta.epoch >= OL_FOLDER_EPOCH_MAX) {
+	if (newest.epoch >= OL_FOLDER_EPOCH_MAX) {
 		snprintf(
 			err, err_bytes,
 			"%s: the newest checkpoint of shard %u is of epoch %u, behind which there is no room for "
 			"others: move it away, or give another folder",
-			dir, server->opts.shard, meta.epoch);
+			dir, server->opts.shard, newest.epoch);
 		return OL_E_NO_CHECKPOINT;
 	}
-	server->replica.self.folder_epoch = meta.epoch;
-	whole = meta;
-	if (ol_ckpt_newest_sound(dir, 0, &whole) && whole.epoch == meta.epoch &&
-	    whole.version == meta.version)
-		server->replica.folder_history = whole.history;
+	replica->self.folder_epoch = newest.epoch;
+	is_sound = ol_ckpt_newest_sound(dir, 0, &sound);
+	if (is_sound && sound.epoch == newest.epoch && sound.version == newest.version)
+		replica->folder_history = sound.history;
 	if (opts->restore != OL_RESTORE_CHECKPOINT && opts->restore != OL_RESTORE_FRESHEST)
 		return 0;
-	if (ol_ckpt_newest_sound(dir, opts->restore_version, &meta)) {
-		server->replica.self.saved_epoch = meta.epoch;
-		server->replica.self.saved_version = meta.version;
-		server->replica.saved_history = meta.history;
-	}
+	if (opts->restore_version != 0)
+		is_sound = ol_ckpt_newest_sound(dir, opts->restore_version, &sound);
+	if (!is_sound)
+		return 0;
+	replica->self.saved_epoch = sound.epoch;
+	replica->self.saved_version = sound.version;
+	replica->saved_history = sound.history;
+	replica->saved_founded = sound.founded;
 	return 0;
 }
 

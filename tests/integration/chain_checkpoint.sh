@@ -264,4 +264,25 @@ saved_again() {
 }
 until_true saved_again || fail "an idle chain: $(ls "$tmp/kept-c"; cat "$tmp/c.err")"
 
+# The newest is damaged, and behind it in the same folder is one of another history: the chain's own before that is taken
+kill -9 "$c" "$d"
+cp -a "$tmp"/kept-d/ckpt-* "$tmp/kept-c"
+"$python" - "$(printf '%s\n' "$tmp"/kept-c/ckpt-* | sort | tail -n 1)" <<'END' || fail "no block to damage"
+import sys
+with open(sys.argv[1], "r+b") as file:
+    file.seek(-2000, 2)
+    byte = file.read(1)
+    file.seek(-1, 1)
+    file.write(bytes([byte[0] ^ 1]))
+END
+single c 11 1
+c=$pid
+goes_on() {
+	grep -qE "goes on from version [0-9]+ of a checkpoint" "$tmp/c.err"
+}
+until_true goes_on || fail "not from its own before a damaged one: $(cat "$tmp/c.err")"
+restored c "goes on from version $every of a checkpoint" "from another history, and not from its own before a damaged one"
+restored c "not used: block 0 of 1: its checksum" "does not say which block is damaged"
+restored c "not used: header: it is of another history" "does not say that others are another history's"
+
 verdict

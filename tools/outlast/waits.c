@@ -57,7 +57,7 @@ void waits_text(const struct ol_chain_info *info, const struct waits_about *abou
 		snprintf(
 			text, WAITS_TEXT_MAX,
 			"shard %u: the chain has %u of %u replicas; if none of them runs, it is "
-			"founded anew once the coordinator has ended their sessions, 5 leases after "
+			"founded anew once the coordinator has ended their sessions, at most 5 leases after "
 			"they died",
 			shard, info->count, info->wanted);
 	else if (info->count < info->wanted)

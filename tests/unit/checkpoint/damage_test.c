@@ -430,6 +430,48 @@ static void a_temporary_file_is_never_read(void **state)
 	pair_close(&pair);
 }
 
+/* The version that is found if the newest is taken to be of history 7, founded in that epoch */
+static uint64_t version_found(const char *dir, uint32_t founded, uint32_t epoch)
+{
+	struct ol_ckpt_meta meta = meta_of(0, 0);
+
+	meta.newest_history = 7;
+	meta.newest_founded = founded;
+	meta.newest_epoch = epoch;
+	check_ok(newest(dir, &meta));
+	return meta.version;
+}
+
+/* Another history's has a later epoch and version than the chain's own before it, and the chain went on above it */
+static void one_of_another_history_does_not_take_the_place_of_a_damaged_one(void **state)
+{
+	struct ol_ckpt_meta own = meta_of(2, 60), other = meta_of(5, 300), last = meta_of(6, 120);
+	struct ol_ckpt_meta sound = last;
+	char path[CKPT_PATH];
+	int fd;
+
+	own.history = last.history = 7;
+	other.history = 9;
+	own.founded = last.founded = 1;
+	other.founded = 3;
+	put(*state, &own, 3);
+	put(*state, &other, 3);
+	put(*state, &last, 3);
+	assert_int_equal(version_found(*state, 1, 6), 120);
+	path_of(*state, &last, path);
+	fd = open(path, O_RDWR);
+	assert_true(fd >= 0);
+	flip(fd, OL_PAGE_BYTES + 7777, 3);
+	close(fd);
+	assert_true(ol_ckpt_newest_sound(*state, 0, &sound)); /* its header is */
+	assert_int_equal(sound.version, 120);
+	assert_int_equal(sound.history, 7);
+	assert_int_equal(sound.founded, 1);
+	assert_int_equal(version_found(*state, 1, 6), 60);
+	assert_int_equal(version_found(*state, 6, 6), 300); /* it may have begun with that */
+	assert_int_equal(version_found(*state, 1, 4), 300); /* that came later */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -446,6 +488,7 @@ int main(void)
 		ckpt_test(what_is_no_file_is_passed_over),
 		ckpt_test(a_link_is_not_followed_and_ends_the_search),
 		ckpt_test(a_temporary_file_is_never_read),
+		ckpt_test(one_of_another_history_does_not_take_the_place_of_a_damaged_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

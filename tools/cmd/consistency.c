@@ -59,7 +59,8 @@ static int staleness_take(const char *text, struct ol_consistency_set *set, char
 {
 	if (number(text, &set->staleness) && set->staleness <= OL_STALENESS_MAX)
 		return 0;
-	snprintf(err, err_bytes, "should have a number from 0 to %d behind ssp:", OL_STALENESS_MAX);
+	snprintf(err, err_bytes, "should have a number from 0 to %d behind ssp:, and no more",
+		 OL_STALENESS_MAX);
 	return -EINVAL;
 }
 

@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "rdma/order.h"
-#include "server/server.h"
+#include "unit/server/live_util.h"
 
 enum {
 	WORKERS = 2,
@@ -18,8 +18,6 @@ enum {
 	LEN = (UNITS - 1) * OL_PART_FLOATS + 100,
 	STRIDE = LEN * 4 + 2 * OL_PAGE_BYTES,
 };
-
-#include "unit/server/live_util.h"
 
 static uint32_t count[WORKERS]; /* of pushes */
 static int statuses[WORKERS][WINDOW + 1]; /* of the last ack, by slot */
@@ -45,7 +43,7 @@ static void begin(enum ol_consistency consistency)
 	opts.rule.optimizer = OL_OPTIMIZER_MOMENTUM;
 	opts.rule.lr = 0.1f;
 	opts.rule.momentum = 0.9f;
-	live_open(&opts, first, post_write);
+	live_open(WORKERS, WINDOW, &opts, first, post_write);
 	server->sessions.live_workers = WORKERS;
 	memset(count, 0, sizeof(count));
 	for (uint32_t i = 0; i < WORKERS; i++)

@@ -6,6 +6,7 @@
  */
 
 #include "base/clock.h"
+#include "unit/server/live_util.h"
 
 enum {
 	WORKERS = 3,
@@ -15,8 +16,6 @@ enum {
 	WAIT_MS = 1000,
 	NO_ACK = 1,
 };
-
-#include "unit/server/live_util.h"
 
 static uint32_t tags[WORKERS]; /* of their processes … */
 static uint32_t count[WORKERS]; /* … and their pushes */
@@ -65,7 +64,7 @@ static int setup(void **state)
 	opts.rule.sum = 1;
 	opts.restore_wait_ms = WAIT_MS;
 	opts.param_count = SHARDS * LEN;
-	live_open(&opts, first, post_write);
+	live_open(WORKERS, WINDOW, &opts, first, post_write);
 	now_ns = ol_clock_ns();
 	for (uint32_t i = 0; i < WORKERS; i++) {
 		tags[i] = 1 + i;

@@ -3,8 +3,6 @@
 /*
  * live_util.h -- a server whose workers are all there, without connections: a push lies in memory that the test
  * writes, and what the server posts comes to the test
- *
- * WORKERS and WINDOW are the test's, and defined before this.
  */
 #ifndef OL_TESTS_UNIT_SERVER_LIVE_UTIL_H
 #define OL_TESTS_UNIT_SERVER_LIVE_UTIL_H
@@ -20,11 +18,16 @@
 #include "server/server.h"
 #include "wire/seq.h"
 
+enum { /* at most */
+	LIVE_WORKERS = 3,
+	LIVE_WINDOW = 4,
+};
+
 static struct ol_server *server;
 static struct ol_xport_ops ops; /* the server's, but for post_write */
-static struct ol_xport_conn conns[WORKERS];
-static struct ol_slot_state slots[WORKERS][WINDOW + 1];
-static struct ol_slab landing[WORKERS];
+static struct ol_xport_conn conns[LIVE_WORKERS];
+static struct ol_slot_state slots[LIVE_WORKERS][LIVE_WINDOW + 1];
+static struct ol_slab landing[LIVE_WORKERS];
 
 /* A process of the worker is there, and has pushed nothing */
 static inline void live_join(uint32_t worker)
@@ -33,7 +36,7 @@ static inline void live_join(uint32_t worker)
 	server->sessions.all[worker] = (struct ol_session){ .state = OL_SESSION_LIVE,
 							    .role = OL_ROLE_WORKER,
 							    .worker = worker,
-							    .slot_count = WINDOW,
+							    .slot_count = server->opts.window,
 							    .conn = &conns[worker],
 							    .landing = &landing[worker],
 							    .slots = slots[worker],
@@ -41,16 +44,16 @@ static inline void live_join(uint32_t worker)
 }
 
 /* A server of these options, where turns do not end, and all its workers */
-static inline void live_open(struct ol_server_opts *opts, const float *first,
-			     int (*post_write)(struct ol_xport_conn *conn,
-					       const struct ol_xport_write *write))
+static inline void
+live_open(uint32_t workers, uint32_t window, struct ol_server_opts *opts, const float *first,
+	  int (*post_write)(struct ol_xport_conn *conn, const struct ol_xport_write *write))
 {
 	char err[200];
 
 	opts->listen = "@";
-	opts->workers_max = WORKERS;
-	opts->workers = WORKERS;
-	opts->window = WINDOW;
+	assert_true(workers <= LIVE_WORKERS && window <= LIVE_WINDOW);
+	opts->workers_max = opts->workers = workers;
+	opts->window = window;
 	if (ol_server_open(opts, first, &server, err, sizeof(err)) != 0)
 		fail_msg("%s", err);
 	ops = *server->ops;
@@ -58,8 +61,8 @@ static inline void live_open(struct ol_server_opts *opts, const float *first,
 	server->ops = &ops;
 	ol_serve_join(server);
 	server->turn.bytes_max = UINT64_MAX;
-	for (uint32_t i = 0; i < WORKERS; i++) {
-		size_t bytes = ol_round_up(ol_layout_slot_off(&server->store.geo, WINDOW + 1),
+	for (uint32_t i = 0; i < server->opts.workers; i++) {
+		size_t bytes = ol_round_up(ol_layout_slot_off(&server->store.geo, window + 1),
 					   OL_PAGE_BYTES);
 
 		landing[i] = (struct ol_slab){ .addr = aligned_alloc(OL_PAGE_BYTES, bytes),
@@ -72,9 +75,11 @@ static inline void live_open(struct ol_server_opts *opts, const float *first,
 
 static inline void live_close(void)
 {
+	const uint32_t workers = server->opts.workers;
+
 	memset(server->sessions.all, 0, server->sessions.count * sizeof(*server->sessions.all));
 	ol_server_close(server);
-	for (uint32_t i = 0; i < WORKERS; i++)
+	for (uint32_t i = 0; i < workers; i++)
 		free(landing[i].addr);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "rdma/order.h"
+#include "unit/server/live_util.h"
 #include "wire/bounds.h"
 
 enum {
@@ -21,8 +22,6 @@ enum {
 	ENTRY = 5 * CHUNK,
 	SLOTS = 2,
 };
-
-#include "unit/server/live_util.h"
 
 static struct ol_entry_head heads[SLOTS];
 static struct ol_entry_part parts[SLOTS];
@@ -53,7 +52,7 @@ static int setup(void **state)
 	memset(&written, 0, sizeof(written));
 	ol_server_opts_init(&opts);
 	opts.param_count = LEN;
-	live_open(&opts, weights, post_write);
+	live_open(WORKERS, WINDOW, &opts, weights, post_write);
 	server->turn.bytes_max = TURN_PUSHES * ol_layout_vector_bytes(&server->store.geo);
 	return 0;
 }

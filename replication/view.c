@@ -100,6 +100,11 @@ static bool founds_before(const struct ol_member *a, const struct ol_member *b)
 	return ranks_before(a, b);
 }
 
+static bool is_foreign(const struct ol_member *member)
+{
+	return member->saved_epoch == 0 && member->saved_version == OL_SAVED_FOREIGN;
+}
+
 static bool same_job(const struct ol_member *a, const struct ol_member *b)
 {
 	return a->job == b->job && ol_member_meets(a, b);
@@ -132,8 +137,9 @@ static const struct ol_member *spare_find(const struct ol_view *view, const stru
 
 	for (uint32_t i = 0; i < alive_count; i++) {
 		if (alive[i].id == 0 || ol_view_find(next, alive[i].id) >= 0 ||
-		    (next->count == 0 ? !same_job(&alive[i], &view->replicas[0])
-				      : !same_job_as_all(&alive[i], next)))
+		    (next->count == 0
+			     ? !same_job(&alive[i], &view->replicas[0]) || is_foreign(&alive[i])
+			     : !same_job_as_all(&alive[i], next)))
 			continue;
 		if (best == NULL || (next->count == 0 ? founds_before(&alive[i], best)
 						      : ranks_before(&alive[i], best)))

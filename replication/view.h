@@ -29,6 +29,9 @@ enum {
 	OL_VIEW_TEXT_MAX = 4096,
 };
 
+/* What it was told to restore, a checkpoint, it has of another history only (saved_version) */
+#define OL_SAVED_FOREIGN UINT64_MAX
+
 /* A server that is registered for a shard. */
 struct ol_member {
 	uint64_t id; /* of one process: random, never 0; a restarted server has another */
@@ -38,7 +41,8 @@ struct ol_member {
 	uint32_t rank; /* of the waiting members, the one with the lowest joins first */
 	uint32_t
 		saved_epoch; /* of the newest checkpoint that it would begin a history with; 0: it has none … */
-	uint64_t saved_version; /* … and its version */
+	uint64_t
+		saved_version; /* … and its version; of none, OL_SAVED_FOREIGN: it never founds a chain anew */
 	/* of the newest checkpoint in its folder, whole or not, and whatever it would begin with; 0: there is none, or
 	 * it is of the history that the chain had when this member came */
 	uint32_t folder_epoch;

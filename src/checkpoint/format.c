@@ -245,11 +245,11 @@ bool ol_ckpt_header_wanted(const struct ol_ckpt_header *header, const struct ol_
 			  " vectors of state, wanted is %s with %" PRIu32,
 			  optimizer_str(header->optimizer), header->state_vectors,
 			  optimizer_str(meta->optimizer), geo->state_vectors);
-	if (meta->newest_history != 0 && header->history != meta->newest_history &&
-	    header->epoch >= meta->newest_founded && header->epoch <= meta->newest_epoch)
+	if (meta->of_history != 0 && header->history != meta->of_history &&
+	    header->epoch >= meta->of_founded && header->epoch <= meta->of_epoch)
 		return no(why,
-			  "header: it is of another history than the newest one, %016" PRIx64
+			  "header: it is of another history than the chain's, %016" PRIx64
 			  ", not %016" PRIx64,
-			  header->history, meta->newest_history);
+			  header->history, meta->of_history);
 	return true;
 }

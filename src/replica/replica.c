@@ -94,48 +94,31 @@ static int view_check(struct ol_replica *replica, char *err, size_t err_bytes)
 	return OL_E_GEOMETRY;
 }
 
-/* Of a history that is not the chain's, nor one that the chain's began with: that is older */
-static bool is_foreign(const struct ol_view *view, uint64_t history, uint32_t epoch)
-{
-	return view->epoch != 0 && history != view->history && epoch >= view->founded;
-}
-
 /*
- * What its folder is to a chain that is there. Checkpoints of the chain's own history are older than what it saves from
- * now on, whatever its next epochs are. With those of another it founds the chain only if nobody has better ones.
+ * The newest of its folder's checkpoints is of another history than the first view that it sees: the one before it is
+ * registered, if there is one
  */
-static void folder_compare(struct ol_replica *replica)
-{
-	const struct ol_view *view = &replica->state.view;
-	struct ol_member *self = &replica->self;
-
-	if (replica->state.version == 0 || self->folder_epoch == 0)
-		return;
-	if (replica->folder_history == view->history)
-		self->folder_epoch = 0;
-	if (replica->saved_history == 0 ||
-	    !is_foreign(view, replica->saved_history, self->saved_epoch))
-		return;
-	self->saved_epoch = 0;
-	self->saved_version = 0;
-}
-
-/* The first view that it sees is below its folder's checkpoints: the one before it is registered, if there is one */
 static void folder_warn(struct ol_replica *replica, const struct ol_view *view)
 {
 	const uint32_t epoch = replica->self.folder_epoch;
+	const char *then = "once this server is registered the chain goes on above it";
 
 	if (replica->folder_warned || replica->chain.view.epoch != 0 || view->epoch == 0 ||
-	    epoch < view->epoch || view->history == replica->self.id)
+	    epoch < view->founded || replica->folder_history == 0 ||
+	    replica->folder_history == view->history || view->history == replica->self.id)
 		return;
 	replica->folder_warned = true;
+	if (epoch < view->epoch)
+		then = "what the chain saves is above it";
+	else if (epoch - view->epoch >= OL_EPOCH_LEAP_MAX)
+		then = "too far ahead for the chain to follow, so move them away";
 	ol_log(OL_LOG_WARN,
 	       "server %s: shard %u: its folder has checkpoints of epoch %u, of another history than the "
-	       "chain's, which is at epoch %u: %s",
-	       replica->addr, replica->opts->shard, epoch, view->epoch,
-	       epoch - view->epoch < OL_EPOCH_LEAP_MAX
-		       ? "once this server is registered the chain goes on above it"
-		       : "too far ahead for the chain to follow, so move them away");
+	       "chain's, which is at epoch %u: %s%s",
+	       replica->addr, replica->opts->shard, epoch, view->epoch, then,
+	       replica->self.saved_version == OL_SAVED_FOREIGN && replica->self.saved_epoch == 0
+		       ? "; it founds no chain with them"
+		       : "");
 }
 
 int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
@@ -187,11 +170,15 @@ int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
 		return rc;
 	ol_coord_look(replica->coord, replica->opts->shard, &replica->state);
 	rc = view_check(replica, err, err_bytes);
+	if (rc == 0)
+		rc = replica->host->folder(replica->arg, err, err_bytes);
 	if (rc != 0)
 		return rc;
-	folder_compare(replica);
 	if (replica->state.version != 0)
 		folder_warn(replica, &replica->state.view);
+	/* older than what the chain saves from now on, whatever its next epochs are */
+	if (replica->state.version != 0 && replica->folder_history == replica->state.view.history)
+		replica->self.folder_epoch = 0;
 	return ol_coord_join(replica->coord, replica->opts->shard, &replica->self);
 }
 

@@ -48,6 +48,9 @@ struct ol_payload {
 /* What a replica needs from its server. Each function is called in the server's thread, with the
  * arg of struct ol_replica. */
 struct ol_replica_host {
+	/* What its checkpoints are to the chain that the coordinator has (state): into self, before this replica is
+	 * registered. 0, or a code with a line in err */
+	int (*folder)(void *arg, char *err, size_t err_bytes);
 	/* The newest snapshot, for a joining successor to read */
 	struct ol_replica_content (*content)(void *arg);
 	/* Read the predecessor's snapshot, as its hello says; ol_replica_on_ready() follows */
@@ -139,9 +142,11 @@ struct ol_replica {
 	int wake_fd; /* written to when the coordinator has news */
 	struct ol_member self;
 	uint64_t folder_history; /* of the checkpoint that self.folder_epoch is of; 0: not known */
-	uint64_t saved_history; /* … and that self.saved_epoch is of … */
-	uint32_t saved_founded; /* … in which epoch that was founded */
-	bool folder_warned; /* that the folder's are of another history */
+	bool folder_warned; /* that this is another history than the chain's */
+	/* Checkpoints of epochs from of_founded to of_epoch count only if they are of this history. 0: any do */
+	uint64_t of_history;
+	uint32_t of_founded;
+	uint32_t of_epoch;
 	struct ol_ring ring;
 	bool periodic; /* the published design: no entries; successors read snapshots */
 

@@ -257,7 +257,88 @@ static void predecessor_drop(void *arg, const char *why, bool lies)
 	ol_serve_end(arg, predecessor_of(arg), why, lies);
 }
 
+/* A replica of the chain that the coordinator knows is registered */
+static bool chain_lives(const struct ol_coord_state *state)
+{
+	for (uint32_t i = 0; i < state->view.count; i++) {
+		if (ol_members_have(state->members, state->member_count,
+				    state->view.replicas[i].id))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Which of its folder's checkpoints it would found a chain with. Those of the history of the chain that the coordinator has, or of
+ * what that began with; of a chain that the coordinator does not know, the newest one's. A whole file is read only where no replica
+ * lives: who founds is chosen for it.
+ */
+static void saved_look(struct ol_server *server, const struct ol_ckpt_meta *newest)
+{
+	struct ol_replica *replica = &server->replica;
+	const struct ol_server_opts *opts = &server->opts;
+	const struct ol_view *view = &replica->state.view;
+	struct ol_ckpt_meta meta = ol_save_meta(&server->saving), any = meta;
+	const bool known = replica->state.version != 0 && view->epoch != 0;
+	const uint64_t until = opts->restore_version != 0 ? opts->restore_version : UINT64_MAX;
+	const bool is_there =
+		ol_ckpt_newest_sound(opts->checkpoint_dir, opts->restore_version, &any);
+	bool counts;
+
+	if (known) {
+		meta.of_history = view->history;
+		meta.of_founded = view->founded;
+		meta.of_epoch = newest->epoch;
+	} else if (is_there) {
+		meta.of_history = any.history;
+		meta.of_founded = any.founded;
+		meta.of_epoch = any.epoch;
+	}
+	replica->of_history = meta.of_history;
+	replica->of_founded = meta.of_founded;
+	replica->of_epoch = meta.of_epoch;
+	if (known && chain_lives(&replica->state))
+		counts = ol_ckpt_newest_sound(opts->checkpoint_dir, opts->restore_version, &meta);
+	else
+		counts = ol_ckpt_read_until(opts->checkpoint_dir, until, &meta, NULL) == 0;
+	if (counts) {
+		replica->self.saved_epoch = meta.epoch;
+		replica->self.saved_version = meta.version;
+	} else if (known && is_there && opts->restore == OL_RESTORE_CHECKPOINT &&
+		   any.history != view->history && any.epoch >= view->founded) {
+		replica->self.saved_version = OL_SAVED_FOREIGN;
+	}
+}
+
+/* A view has an epoch above the checkpoints in the folders of its members, so that those to come are newer */
+static int folder_look(void *arg, char *err, size_t err_bytes)
+{
+	struct ol_server *server = arg;
+	struct ol_replica *replica = &server->replica;
+	const struct ol_server_opts *opts = &server->opts;
+	struct ol_ckpt_meta newest = ol_save_meta(&server->saving), sound = newest;
+
+	if (opts->checkpoint_dir == NULL || !ol_ckpt_newest(opts->checkpoint_dir, &newest))
+		return 0;
+	if (newest.epoch >= OL_FOLDER_EPOCH_MAX) {
+		snprintf(
+			err, err_bytes,
+			"%s: the newest checkpoint of shard %u is of epoch %u, behind which there is no room for "
+			"others: move it away, or give another folder",
+			opts->checkpoint_dir, opts->shard, newest.epoch);
+		return OL_E_NO_CHECKPOINT;
+	}
+	replica->self.folder_epoch = newest.epoch;
+	if (ol_ckpt_newest_sound(opts->checkpoint_dir, 0, &sound) && sound.epoch == newest.epoch &&
+	    sound.version == newest.version)
+		replica->folder_history = sound.history;
+	if (opts->restore == OL_RESTORE_CHECKPOINT || opts->restore == OL_RESTORE_FRESHEST)
+		saved_look(server, &newest);
+	return 0;
+}
+
 static const struct ol_replica_host strict_host = {
+	.folder = folder_look,
 	.content = snapshot_newest,
 	.load = predecessor_load,
 	.apply = entry_apply,
@@ -270,6 +351,7 @@ static const struct ol_replica_host strict_host = {
 };
 
 static const struct ol_replica_host periodic_host = {
+	.folder = folder_look,
 	.content = snapshot_newest,
 	.load = predecessor_load,
 	.apply = entry_apply,
@@ -336,45 +418,6 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 	return 0;
 }
 
-/*
- * A view has an epoch above the checkpoints in the folders of its members, so that those to come are newer. And who
- * is to found a chain is seen from what each has
- */
-static int folder_look(struct ol_server *server, char *err, size_t err_bytes)
-{
-	struct ol_ckpt_meta newest = ol_save_meta(&server->saving), sound = newest;
-	struct ol_replica *replica = &server->replica;
-	const struct ol_server_opts *opts = &server->opts;
-	const char *dir = opts->checkpoint_dir;
-	bool is_sound;
-
-	if (dir == NULL || !ol_ckpt_newest(dir, &newest))
-		return 0;
-	if (newest.epoch >= OL_FOLDER_EPOCH_MAX) {
-		snprintf(
-			err, err_bytes,
-			"%s: the newest checkpoint of shard %u is of epoch %u, behind which there is no room for "
-			"others: move it away, or give another folder",
-			dir, server->opts.shard, newest.epoch);
-		return OL_E_NO_CHECKPOINT;
-	}
-	replica->self.folder_epoch = newest.epoch;
-	is_sound = ol_ckpt_newest_sound(dir, 0, &sound);
-	if (is_sound && sound.epoch == newest.epoch && sound.version == newest.version)
-		replica->folder_history = sound.history;
-	if (opts->restore != OL_RESTORE_CHECKPOINT && opts->restore != OL_RESTORE_FRESHEST)
-		return 0;
-	if (opts->restore_version != 0)
-		is_sound = ol_ckpt_newest_sound(dir, opts->restore_version, &sound);
-	if (!is_sound)
-		return 0;
-	replica->self.saved_epoch = sound.epoch;
-	replica->self.saved_version = sound.version;
-	replica->saved_history = sound.history;
-	replica->saved_founded = sound.founded;
-	return 0;
-}
-
 static int chain_open(struct ol_server *server, char *err, size_t err_bytes)
 {
 	struct ol_replica *replica = &server->replica;
@@ -394,9 +437,6 @@ static int chain_open(struct ol_server *server, char *err, size_t err_bytes)
 					    .oldest = ol_wire_own.oldest,
 					    .rank = server->opts.rank };
 	snprintf(replica->self.addr, sizeof(replica->self.addr), "%s", server->addr);
-	rc = folder_look(server, err, err_bytes);
-	if (rc != 0)
-		return rc;
 	rc = job_digest(server, &replica->self.job);
 	if (rc == 0)
 		return ol_replica_open(replica, err, err_bytes);

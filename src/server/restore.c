@@ -118,21 +118,6 @@ static const struct ol_restore_result waits = { .what = OL_RESTORE_WAITS };
 static const struct ol_restore_result goes_on = { .what = OL_RESTORE_GOES_ON };
 
 /*
- * Who founds a chain was chosen for the newest checkpoint that it registered with. If a block of that is damaged, no older one
- * of another history takes its place.
- */
-static void saved_wanted(const struct ol_restoring *restoring, struct ol_ckpt_meta *meta)
-{
-	const struct ol_replica *replica = restoring->replica;
-
-	if (restoring->opts->coordinator == NULL || replica->self.saved_epoch == 0)
-		return;
-	meta->newest_history = replica->saved_history;
-	meta->newest_founded = replica->saved_founded;
-	meta->newest_epoch = replica->self.saved_epoch;
-}
-
-/*
  * Load the newest checkpoint of the folder, full or running, into its snapshot
  *
  * A running one is read second, and taken if it is newer: by (epoch, version), the version being
@@ -146,7 +131,11 @@ static int checkpoint_read(struct ol_restoring *restoring, struct ol_ckpt_meta *
 	struct ol_sources *sources = &restoring->sources;
 	int full_rc, rc;
 
-	saved_wanted(restoring, meta);
+	if (opts->coordinator != NULL) {
+		meta->of_history = restoring->replica->of_history;
+		meta->of_founded = restoring->replica->of_founded;
+		meta->of_epoch = restoring->replica->of_epoch;
+	}
 	if (opts->restore_version != 0) /* a running checkpoint has no older versions */
 		return ol_ckpt_read_until(opts->checkpoint_dir, opts->restore_version, meta,
 					  content);

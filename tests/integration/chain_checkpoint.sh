@@ -199,9 +199,21 @@ sys.exit(len(weights) != 1 or not any(next(iter(weights))))
 END
 done
 
-# All die, and the highest rank alone has the newest file: it founds the chain anew
+damage() { # FILE -- its last block
+	"$python" - "$1" <<'END' || fail "no block to damage in $1"
+import sys
+with open(sys.argv[1], "r+b") as file:
+    file.seek(-2000, 2)
+    byte = file.read(1)
+    file.seek(-1, 1)
+    file.write(bytes([byte[0] ^ 1]))
+END
+}
+
+# All die, and the highest rank alone has the newest file whole: it founds the chain anew
 kill -9 "$a" "$b" "$c" "$d"
-rm "$tmp"/own-[ab]/ckpt-*-v*180.olc
+rm "$tmp"/own-b/ckpt-*-v*180.olc
+damage "$tmp"/own-a/ckpt-*-v*180.olc
 own 6 --restore freshest
 workers --until 300 --eval
 ended "$w" 0 "worker 0, by=each, again"
@@ -237,8 +249,8 @@ workers --until 70
 ended "$w" 0 "worker 0, a chain of one"
 ended "$x" 0 "worker 1, a chain of one"
 kill -9 "$a"
-single a 9 1
 single b 9 0
+single a 9 1
 workers --until 130 --eval
 ended "$w" 0 "worker 0, a chain of one again"
 ended "$x" 0 "worker 1, a chain of one again"
@@ -267,22 +279,30 @@ until_true saved_again || fail "an idle chain: $(ls "$tmp/kept-c"; cat "$tmp/c.e
 # The newest is damaged, and behind it in the same folder is one of another history: the chain's own before that is taken
 kill -9 "$c" "$d"
 cp -a "$tmp"/kept-d/ckpt-* "$tmp/kept-c"
-"$python" - "$(printf '%s\n' "$tmp"/kept-c/ckpt-* | sort | tail -n 1)" <<'END' || fail "no block to damage"
-import sys
-with open(sys.argv[1], "r+b") as file:
-    file.seek(-2000, 2)
-    byte = file.read(1)
-    file.seek(-1, 1)
-    file.write(bytes([byte[0] ^ 1]))
-END
+damage "$(printf '%s\n' "$tmp"/kept-c/ckpt-* | sort | tail -n 1)"
 single c 11 1
 c=$pid
-goes_on() {
-	grep -qE "goes on from version [0-9]+ of a checkpoint" "$tmp/c.err"
+goes_on() { # NAME
+	grep -qE "goes on from version [0-9]+ of a checkpoint" "$tmp/$1.err"
 }
-until_true goes_on || fail "not from its own before a damaged one: $(cat "$tmp/c.err")"
+until_true goes_on c || fail "not from its own before a damaged one: $(cat "$tmp/c.err")"
 restored c "goes on from version $every of a checkpoint" "from another history, and not from its own before a damaged one"
 restored c "not used: block 0 of 1: its checksum" "does not say which block is damaged"
 restored c "not used: header: it is of another history" "does not say that others are another history's"
+
+# Those of another history are newer than the chain's own in the same folder
+kill -9 "$c"
+mkdir -m 700 "$tmp/above"
+job "$tmp/above"
+single e 12 1
+e=$pid
+workers --until 70
+ended "$w" 0 "worker 0, a folder of two histories"
+ended "$x" 0 "worker 1, a folder of two histories"
+kill -9 "$e"
+cp -a "$tmp"/kept-d/ckpt-* "$tmp/kept-e"
+single e 13 1
+until_true goes_on e || fail "a folder of two histories: $(cat "$tmp/e.err")"
+restored e "goes on from version 60 of a checkpoint" "from another history, and not from its own below it"
 
 verdict

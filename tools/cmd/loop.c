@@ -410,6 +410,14 @@ static bool gradient(struct ol_loop *loop, float *grad, struct ol_push_info *inf
 	return !give_up(loop->control) && !overtaken(loop, info->base_version);
 }
 
+/* sync: the version that the job ends with; 0: it is not known yet */
+static uint64_t last_version(const struct ol_loop *loop)
+{
+	const uint64_t stop_at = loop->control->stop_at, barren = loop->stat.barren;
+
+	return loop->sync && stop_at != UINT64_MAX && stop_at > barren ? stop_at - barren : 0;
+}
+
 /* One gradient, at the weights pulled last */
 static int step(struct ol_loop *loop)
 {
@@ -418,6 +426,7 @@ static int step(struct ol_loop *loop)
 	float *grad;
 	int rc;
 
+	info.last_version = last_version(loop);
 	rc = grad_acquire(loop, &grad);
 	if (rc != 0)
 		return rc;

@@ -50,9 +50,11 @@ void waits_text(const struct ol_chain_info *info, const struct waits_about *abou
 			 "shard %u: this server founds the chain, and looks for its weights",
 			 shard);
 	else if (about->refound && info->gone == info->count)
-		snprintf(text, WAITS_TEXT_MAX,
-			 "shard %u: none of the chain's replicas runs any more; it is founded anew",
-			 shard);
+		snprintf(
+			text, WAITS_TEXT_MAX,
+			"shard %u: none of the chain's replicas runs any more; it is founded anew by "
+			"the server that loses least",
+			shard);
 	else if (about->refound && info->waiting >= info->wanted)
 		snprintf(
 			text, WAITS_TEXT_MAX,

@@ -430,14 +430,14 @@ static void a_temporary_file_is_never_read(void **state)
 	pair_close(&pair);
 }
 
-/* The version that is found if the newest is taken to be of history 7, founded in that epoch */
+/* The version that is found in the folder of a chain of history 7, founded in that epoch */
 static uint64_t version_found(const char *dir, uint32_t founded, uint32_t epoch)
 {
 	struct ol_ckpt_meta meta = meta_of(0, 0);
 
-	meta.newest_history = 7;
-	meta.newest_founded = founded;
-	meta.newest_epoch = epoch;
+	meta.of_history = 7;
+	meta.of_founded = founded;
+	meta.of_epoch = epoch;
 	check_ok(newest(dir, &meta));
 	return meta.version;
 }

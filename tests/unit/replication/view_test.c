@@ -288,6 +288,27 @@ static void rank_goes_before_id(void **unused)
 	assert_int_equal(view.joining, 1);
 }
 
+/* Its checkpoints are of another history only: it joins, and waits where it would found */
+static void who_has_another_history_only_does_not_found_anew(void **unused)
+{
+	const struct ol_view_rule rule = { .shard_count = 1, .wanted = 2, .refound = true };
+	struct ol_view view = chain("A", 2), next;
+	struct ol_member alive[2] = { member('B'), member('C') }, again;
+	char text[OL_MEMBER_TEXT_MAX];
+
+	(void)unused;
+	alive[0].saved_version = OL_SAVED_FOREIGN;
+	assert_int_equal(ol_member_decode(text, ol_member_encode(&alive[0], text), &again), 0);
+	assert_memory_equal(&again, &alive[0], sizeof(again));
+	assert_false(ol_view_next(&view, alive, 1, 0, &rule, &next));
+	assert_true(ol_view_next(&view, alive, 2, 0, &rule, &next));
+	assert_int_equal(next.history, 'C');
+	view = next;
+	assert_true(ol_view_next(&view, alive, 2, 0, &rule, &next));
+	assert_int_equal(next.joining, 1);
+	assert_int_equal(next.replicas[1].id, 'B');
+}
+
 /* It founds the chain, and others join in their order */
 static void who_has_the_newest_checkpoint_loses_least(void **unused)
 {
@@ -753,6 +774,7 @@ int main(void)
 		cmocka_unit_test(an_order_is_one_view_or_refused),
 		cmocka_unit_test(only_the_next_epoch_of_one_history_follows_a_view),
 		cmocka_unit_test(rank_goes_before_id),
+		cmocka_unit_test(who_has_another_history_only_does_not_found_anew),
 		cmocka_unit_test(who_has_the_newest_checkpoint_loses_least),
 		cmocka_unit_test(a_history_is_founded_above_the_checkpoints),
 		cmocka_unit_test(a_view_is_above_the_checkpoints_of_who_joins),

@@ -90,19 +90,21 @@ static bool ranks_before(const struct ol_member *a, const struct ol_member *b)
 	return a->rank != b->rank ? a->rank < b->rank : a->id < b->id;
 }
 
+static bool is_foreign(const struct ol_member *member)
+{
+	return member->saved_epoch == 0 && member->saved_version == OL_SAVED_FOREIGN;
+}
+
 /* Of those who may begin a history, which could lose less */
 static bool founds_before(const struct ol_member *a, const struct ol_member *b)
 {
+	if (is_foreign(a) != is_foreign(b))
+		return is_foreign(b);
 	if (a->saved_epoch != b->saved_epoch)
 		return a->saved_epoch > b->saved_epoch;
 	if (a->saved_version != b->saved_version)
 		return a->saved_version > b->saved_version;
 	return ranks_before(a, b);
-}
-
-static bool is_foreign(const struct ol_member *member)
-{
-	return member->saved_epoch == 0 && member->saved_version == OL_SAVED_FOREIGN;
 }
 
 static bool same_job(const struct ol_member *a, const struct ol_member *b)

@@ -39,8 +39,8 @@ struct ol_ckpt_meta {
 	/* What mirrors call the history that the content is of (struct ol_vouched), and its epoch; 0: not said */
 	uint64_t history;
 	uint32_t founded;
-	/* reading a full one of a chain: of epochs from of_founded to of_epoch only those of this history are taken. Before, it
-	 * may have begun with any; later, it may have gone on in others. 0: any is taken */
+	/* reading a full one of a chain: of epochs from of_founded to of_epoch only those are taken that are of this history, or do
+	 * not say of which. Before, it may have begun with any; later, it may have gone on in others. 0: any is taken */
 	uint64_t of_history;
 	uint32_t of_founded;
 	uint32_t of_epoch;
@@ -100,7 +100,7 @@ uint32_t ol_ckpt_tensors_bytes(const char *dir, const struct ol_ckpt_meta *meta)
 /*
  * ol_ckpt_read_until -- the same, among those whose version is not above `newest`
  *
- * content: NULL: it is read, and forgotten. OL_E_NO_CHECKPOINT also if all are newer.
+ * OL_E_NO_CHECKPOINT also if all are newer.
  */
 int ol_ckpt_read_until(const char *dir, uint64_t newest, struct ol_ckpt_meta *meta, void *content);
 

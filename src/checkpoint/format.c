@@ -245,7 +245,7 @@ bool ol_ckpt_header_wanted(const struct ol_ckpt_header *header, const struct ol_
 			  " vectors of state, wanted is %s with %" PRIu32,
 			  optimizer_str(header->optimizer), header->state_vectors,
 			  optimizer_str(meta->optimizer), geo->state_vectors);
-	if (meta->of_history != 0 && header->history != meta->of_history &&
+	if (meta->of_history != 0 && header->history != 0 && header->history != meta->of_history &&
 	    header->epoch >= meta->of_founded && header->epoch <= meta->of_epoch)
 		return no(why,
 			  "header: it is of another history than the chain's, %016" PRIx64

@@ -52,8 +52,7 @@ static int read_file(const struct ol_ckpt_file *file, const struct ol_ckpt_name 
 	geo = ol_ckpt_header_geo(&header);
 	if (!ol_ckpt_content_sound(&geo, meta, loaded, why))
 		rc = OL_E_NO_CHECKPOINT;
-	else if (content != NULL &&
-		 !ol_ckpt_fit(&geo, loaded, &meta->geo, meta->tensors, content, why))
+	else if (!ol_ckpt_fit(&geo, loaded, &meta->geo, meta->tensors, content, why))
 		rc = OL_E_GEOMETRY;
 	free(loaded);
 	if (rc != 0)

@@ -257,21 +257,10 @@ static void predecessor_drop(void *arg, const char *why, bool lies)
 	ol_serve_end(arg, predecessor_of(arg), why, lies);
 }
 
-/* A replica of the chain that the coordinator knows is registered */
-static bool chain_lives(const struct ol_coord_state *state)
-{
-	for (uint32_t i = 0; i < state->view.count; i++) {
-		if (ol_members_have(state->members, state->member_count,
-				    state->view.replicas[i].id))
-			return true;
-	}
-	return false;
-}
-
 /*
  * Which of its folder's checkpoints it would found a chain with. Those of the history of the chain that the coordinator has, or of
- * what that began with; of a chain that the coordinator does not know, the newest one's. A whole file is read only where no replica
- * lives: who founds is chosen for it.
+ * what that began with; of a chain that the coordinator does not know, the newest one's. What lies behind a header is not read: that
+ * may take longer than others wait for this server.
  */
 static void saved_look(struct ol_server *server, const struct ol_ckpt_meta *newest)
 {
@@ -280,10 +269,8 @@ static void saved_look(struct ol_server *server, const struct ol_ckpt_meta *newe
 	const struct ol_view *view = &replica->state.view;
 	struct ol_ckpt_meta meta = ol_save_meta(&server->saving), any = meta;
 	const bool known = replica->state.version != 0 && view->epoch != 0;
-	const uint64_t until = opts->restore_version != 0 ? opts->restore_version : UINT64_MAX;
 	const bool is_there =
 		ol_ckpt_newest_sound(opts->checkpoint_dir, opts->restore_version, &any);
-	bool counts;
 
 	if (known) {
 		meta.of_history = view->history;
@@ -297,15 +284,11 @@ static void saved_look(struct ol_server *server, const struct ol_ckpt_meta *newe
 	replica->of_history = meta.of_history;
 	replica->of_founded = meta.of_founded;
 	replica->of_epoch = meta.of_epoch;
-	if (known && chain_lives(&replica->state))
-		counts = ol_ckpt_newest_sound(opts->checkpoint_dir, opts->restore_version, &meta);
-	else
-		counts = ol_ckpt_read_until(opts->checkpoint_dir, until, &meta, NULL) == 0;
-	if (counts) {
+	if (ol_ckpt_newest_sound(opts->checkpoint_dir, opts->restore_version, &meta)) {
 		replica->self.saved_epoch = meta.epoch;
 		replica->self.saved_version = meta.version;
 	} else if (known && is_there && opts->restore == OL_RESTORE_CHECKPOINT &&
-		   any.history != view->history && any.epoch >= view->founded) {
+		   any.history != 0 && any.history != view->history && any.epoch >= view->founded) {
 		replica->self.saved_version = OL_SAVED_FOREIGN;
 	}
 }

@@ -94,6 +94,11 @@ static void serving_begin(struct ol_server *server, const struct ol_restore_resu
 
 	server->opts.epoch = server->kind->epoch(server, result->from, result->epoch);
 	server->saving.version = result->from == OL_RESTORE_CHECKPOINT ? server->store.version : 0;
+	/* so it is saved once more, above all that its folder has: it is the newest also if this history ends before it makes more */
+	server->saving.epoch =
+		result->from == OL_RESTORE_CHECKPOINT && server->opts.coordinator != NULL
+			? result->epoch
+			: 0;
 	ol_word_store(&board->epoch, server->opts.epoch);
 	ol_word_store(&board->restored_from, (uint64_t)result->from);
 	ol_word_store(&board->restored_version, server->store.version);

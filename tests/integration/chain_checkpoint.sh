@@ -210,10 +210,9 @@ with open(sys.argv[1], "r+b") as file:
 END
 }
 
-# All die, and the highest rank alone has the newest file whole: it founds the chain anew
+# All die, and the highest rank alone has the newest file: it founds the chain anew
 kill -9 "$a" "$b" "$c" "$d"
-rm "$tmp"/own-b/ckpt-*-v*180.olc
-damage "$tmp"/own-a/ckpt-*-v*180.olc
+rm "$tmp"/own-[ab]/ckpt-*-v*180.olc
 own 6 --restore freshest
 workers --until 300 --eval
 ended "$w" 0 "worker 0, by=each, again"
@@ -304,5 +303,14 @@ cp -a "$tmp"/kept-d/ckpt-* "$tmp/kept-e"
 single e 13 1
 until_true goes_on e || fail "a folder of two histories: $(cat "$tmp/e.err")"
 restored e "goes on from version 60 of a checkpoint" "from another history, and not from its own below it"
+# … also where the chain is founded anew again before it has made a step: what it began with is saved once more
+above() {
+	[[ $(printf '%s\n' "$tmp"/kept-e/ckpt-* | sort | tail -n 1) == *-v00000000000000000060.olc ]]
+}
+until_true above || fail "what it began with is not saved: $(ls "$tmp/kept-e")"
+kill -9 "$pid"
+single e 14 1
+until_true goes_on e || fail "a folder of two histories, again: $(cat "$tmp/e.err")"
+restored e "goes on from version 60 of a checkpoint" "from another history, at the second time"
 
 verdict

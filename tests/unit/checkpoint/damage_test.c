@@ -470,6 +470,9 @@ static void one_of_another_history_does_not_take_the_place_of_a_damaged_one(void
 	assert_int_equal(version_found(*state, 1, 6), 60);
 	assert_int_equal(version_found(*state, 6, 6), 300); /* it may have begun with that */
 	assert_int_equal(version_found(*state, 1, 4), 300); /* that came later */
+	other.history = other.founded = 0; /* as an import is */
+	put(*state, &other, 3);
+	assert_int_equal(version_found(*state, 1, 6), 300);
 }
 
 int main(void)

@@ -301,6 +301,10 @@ static void who_has_another_history_only_does_not_found_anew(void **unused)
 	assert_int_equal(ol_member_decode(text, ol_member_encode(&alive[0], text), &again), 0);
 	assert_memory_equal(&again, &alive[0], sizeof(again));
 	assert_false(ol_view_next(&view, alive, 1, 0, &rule, &next));
+	view.epoch = 0; /* the job was removed meanwhile */
+	assert_true(ol_view_next(&view, alive, 2, 0, &rule, &next));
+	assert_int_equal(next.history, 'C');
+	view = chain("A", 2);
 	assert_true(ol_view_next(&view, alive, 2, 0, &rule, &next));
 	assert_int_equal(next.history, 'C');
 	view = next;

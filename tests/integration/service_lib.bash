@@ -46,7 +46,8 @@ service_said() {
 	grep -qE '^(yes|no: )' "$tmp/boot.log" || gone "$1"
 }
 service_up() {
-	inside systemctl is-active --quiet bare.target 2>/dev/null
+	# before its root is in place systemctl finds itself in a chroot, does nothing, and that with status 0
+	[ "$(inside systemctl is-active bare.target 2>/dev/null)" = active ]
 }
 
 # service_start -- what is installed lies in it, as it is once packages are unpacked; RDMA devices are this machine's in a
